@@ -1,0 +1,160 @@
+"""§5.1, the shared vocabulary: byte-level byte-pair encoding, one for both languages."""
+
+import json
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+# In a byte-level vocabulary each byte is written as one visible character: itself where it has one,
+# else the next free one from U+0100 on (a blank is "Ġ").
+_VISIBLE = (*range(33, 127), *range(161, 173), *range(174, 256))
+_HIDDEN = (byte for byte in range(256) if byte not in _VISIBLE)
+_BYTES = {chr(byte): byte for byte in _VISIBLE} | {
+    chr(256 + place): byte for place, byte in enumerate(_HIDDEN)
+}
+
+# "⟨" is no such character. So no text, whatever it holds, can be encoded to one of these three.
+_SPECIAL = ("⟨pad⟩", "⟨bos⟩", "⟨eos⟩")
+
+
+class Tokenizer:
+    """Text to ids and back, exactly: 3 special ids, 256 bytes, and the merges learned from texts.
+
+    Text is cut before every blank and around every hyphen, and no piece crosses a cut. One blank is
+    put before each text and taken off again when decoding, so that a word has the same piece at the
+    start as after a blank: "two hundred and four" and "four hundred and two" are one bag of ids.
+    `decode(encode(text)) == text` for all text that UTF-8 can carry.
+    """
+
+    pad_id, bos_id, eos_id = range(len(_SPECIAL))
+
+    def __init__(self, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:
+        """From the ids by piece and the merges in order, pieces in their byte-level spelling."""
+        for id, name in enumerate(_SPECIAL):
+            if vocabulary.get(name) != id:
+                raise ValueError(f"{name} must have id {id}, not {vocabulary.get(name)}")
+        if set(vocabulary) != {*_SPECIAL, *_BYTES, *(left + right for left, right in merges)}:
+            raise ValueError("pieces must be 3 special names, 256 bytes and what the merges make")
+        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+            raise ValueError(f"ids must be 0 to {len(vocabulary) - 1}, each once")
+        self._pieces = sorted(vocabulary, key=vocabulary.__getitem__)
+        self._bpe = _pipeline(models.BPE(vocabulary, merges))
+
+    @classmethod
+    def train(cls, texts: Iterable[str], merges: int) -> "Tokenizer":
+        """Learns `merges` pieces from `texts`: the training side of both languages.
+
+        The same texts give the same vocabulary, in any order. Raises ValueError if the texts have
+        too few pairs to merge.
+        """
+        size = len(_SPECIAL) + len(_BYTES) + merges
+        trainer = trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=list(_SPECIAL),
+            initial_alphabet=list(_BYTES),
+            show_progress=False,
+        )
+        bpe = _pipeline(models.BPE())
+        bpe.train_from_iterator(texts, trainer)
+        tokenizer = cls(*_parts(bpe.to_str()))
+        if tokenizer.vocab_size != size:
+            possible = tokenizer.vocab_size - size + merges
+            raise ValueError(
+                f"merges must be from 0 to the {possible} that these texts allow, not {merges}"
+            )
+        return tokenizer
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Tokenizer":
+        """From a file that `save` wrote; any other raises a ValueError that names it."""
+        try:
+            return cls(*_parts(Path(path).read_text(encoding="utf-8")))
+        # A file that isn't ours can fail at any step, and tokenizers raises plain Exceptions.
+        except Exception as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ValueError(
+                f"{path} is no tokenizer: expected a file written by Tokenizer.save ({reason})"
+            ) from None
+
+    def to_json(self) -> str:
+        """The whole tokenizer, in the format of the tokenizers library."""
+        return self._bpe.to_str(pretty=True) + "\n"
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes `to_json` as one file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are."""
+        return len(self._pieces)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one text, none of them special. Nothing for the empty text."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """The ids of each text. Raises ValueError for a lone surrogate, which no byte can carry."""
+        texts = list(texts)
+        for text in texts:
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise ValueError(
+                    f"text must be valid Unicode; character {error.start} of {text!r} is a"
+                    " lone surrogate"
+                ) from None
+        return [encoding.ids for encoding in self._bpe.encode_batch_fast(texts)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of `ids`, special ones left out. Bytes that are not UTF-8 become U+FFFD."""
+        ids = list(ids)
+        for id in ids:
+            self._check(id)
+        return self._bpe.decode([id for id in ids if id >= len(_SPECIAL)])
+
+    def piece(self, id: int) -> str:
+        """One piece, to be read: "two" for " two", "␣" for a blank alone, "\\xc3" for half a letter.
+
+        Blanks are left off, so two ids can read alike.
+        """
+        self._check(id)
+        if id < len(_SPECIAL):
+            return _SPECIAL[id]
+        encoded = bytes(_BYTES[character] for character in self._pieces[id])
+        return encoded.decode("utf-8", "backslashreplace").strip(" ") or "␣"
+
+    def pieces(self, text: str) -> list[str]:
+        """The pieces of one text, to be read."""
+        return [self.piece(id) for id in self.encode(text)]
+
+    def __repr__(self) -> str:
+        return f"Tokenizer(vocab_size={self.vocab_size})"
+
+    def _check(self, id: int) -> None:
+        if not 0 <= id < self.vocab_size:
+            raise ValueError(f"ids must be from 0 to {self.vocab_size - 1}, not {id}")
+
+
+def _pipeline(bpe: models.BPE) -> tokenizers.Tokenizer:
+    """The steps around the merges; saved in the file, so that other programs can read it."""
+    steps = tokenizers.Tokenizer(bpe)
+    steps.normalizer = normalizers.Prepend(" ")  # leaves the empty text empty
+    steps.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(" ", "merged_with_next"),
+            pre_tokenizers.Split("-", "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    steps.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    return steps
+
+
+def _parts(text: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Vocabulary and merges from the library's JSON. Nothing else in it differs between ours."""
+    model = json.loads(text)["model"]
+    return model["vocab"], [(left, right) for left, right in model["merges"]]

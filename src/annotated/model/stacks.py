@@ -1,0 +1,204 @@
+"""§3.1: sub-layers, layers and the two stacks of Figure 1."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from annotated.model.attention import MultiHeadAttention
+from annotated.model.feed_forward import PositionwiseFeedForward
+
+
+class Sublayer(nn.Module):
+    """§3.1, §5.4: LayerNorm(x + Dropout(f(x))) around any sub-layer f.
+
+    Not in the paper: norm="pre" gives x + Dropout(f(LayerNorm(x))).
+    """
+
+    def __init__(self, d_model: int, dropout: float, norm: str = "post"):
+        super().__init__()
+        self.pre = norm == "pre"
+        self.dropout = nn.Dropout(dropout)
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, x: Tensor, f: Callable[..., Tensor], *inputs) -> Tensor:
+        """``inputs`` go to f after x: memory, mask, or a cache."""
+        if self.pre:
+            return x + self.dropout(f(self.norm(x), *inputs))
+        return self.norm(x + self.dropout(f(x, *inputs)))
+
+
+class EncoderLayer(nn.Module):
+    """§3.1: self-attention, then the feed-forward network."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.self_attention = attention(config)
+        self.feed_forward = feed_forward(config)
+        self.sublayer_1, self.sublayer_2 = sublayers(config, 2)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch n d_model"],
+        mask: Bool[Tensor, "batch 1 1 n"],
+    ) -> Float[Tensor, "batch n d_model"]:
+        x = self.sublayer_1(x, self.self_attention, None, mask)
+        return self.sublayer_2(x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    """§3.1: masked self-attention, attention to the memory, feed-forward."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.self_attention = attention(config)
+        self.cross_attention = attention(config)
+        self.feed_forward = feed_forward(config)
+        self.sublayer_1, self.sublayer_2, self.sublayer_3 = sublayers(config, 3)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch n d_model"],
+        memory: Float[Tensor, "batch m d_model"],
+        mask: Bool[Tensor, "batch 1 1 m"],
+    ) -> Float[Tensor, "batch n d_model"]:
+        causal = True
+        x = self.sublayer_1(x, self.self_attention, None, None, causal)
+        x = self.sublayer_2(x, self.cross_attention, memory, mask)
+        return self.sublayer_3(x, self.feed_forward)
+
+    def step(
+        self, x: Float[Tensor, "batch 1 d_model"], cache: "LayerCache"
+    ) -> Float[Tensor, "batch 1 d_model"]:
+        """The same, for one new position; the earlier ones are in cache."""
+        x = self.sublayer_1(x, self.attend_to_past, cache)
+        x = self.sublayer_2(x, self.attend_to_memory, cache)
+        return self.sublayer_3(x, self.feed_forward)
+
+    def attend_to_past(self, x: Tensor, cache: "LayerCache") -> Tensor:
+        past = cache.append(*self.self_attention.keys_values(x))
+        return self.self_attention.attend(x, *past)
+
+    def attend_to_memory(self, x: Tensor, cache: "LayerCache") -> Tensor:
+        return self.cross_attention.attend(x, *cache.memory, cache.mask)
+
+
+@dataclass
+class LayerCache:
+    """What one decoder layer keeps between steps, projected once.
+
+    ``past`` holds keys and values of the target, with room for ``capacity``
+    positions of which ``length`` are filled; ``memory`` those of the source.
+    """
+
+    past: tuple[Tensor, Tensor]
+    memory: tuple[Tensor, Tensor]
+    mask: Bool[Tensor, "batch 1 1 m"]
+    length: int = 0
+
+    def append(self, *new: Tensor) -> tuple[Tensor, ...]:
+        """Write one position; return all filled ones, the new one last."""
+        for kept, added in zip(self.past, new):
+            kept[:, :, self.length] = added[:, :, 0]
+        self.length += 1
+        return tuple(kept[:, :, : self.length] for kept in self.past)
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keep these rows of the batch, in this order; rows may repeat."""
+        self.past = tuple(kept[rows] for kept in self.past)
+        self.memory = tuple(kept[rows] for kept in self.memory)
+        self.mask = self.mask[rows]
+
+
+class Encoder(nn.Module):
+    """§3.1: N encoder layers. Post-norm needs no norm after the last."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            EncoderLayer(config) for _ in range(config.layers)
+        )
+        self.norm = final_norm(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch n d_model"],
+        mask: Bool[Tensor, "batch 1 1 n"],
+    ) -> Float[Tensor, "batch n d_model"]:
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    """§3.1: N decoder layers, each attending to the encoder's last output."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            DecoderLayer(config) for _ in range(config.layers)
+        )
+        self.norm = final_norm(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch n d_model"],
+        memory: Float[Tensor, "batch m d_model"],
+        mask: Bool[Tensor, "batch 1 1 m"],
+    ) -> Float[Tensor, "batch n d_model"]:
+        for layer in self.layers:
+            x = layer(x, memory, mask)
+        return self.norm(x)
+
+    def start(
+        self,
+        memory: Float[Tensor, "batch m d_model"],
+        mask: Bool[Tensor, "batch 1 1 m"],
+        capacity: int,
+    ) -> list[LayerCache]:
+        """Empty caches with the memory projected once for each layer."""
+        caches = []
+        for layer in self.layers:
+            kept = layer.cross_attention.keys_values(memory)
+            batch, heads = kept[0].shape[:2]
+            past = tuple(
+                memory.new_empty(batch, heads, capacity, k.shape[-1])
+                for k in kept
+            )
+            caches.append(LayerCache(past, kept, mask))
+        return caches
+
+    def step(
+        self, x: Float[Tensor, "batch 1 d_model"], caches: list[LayerCache]
+    ) -> Float[Tensor, "batch 1 d_model"]:
+        for layer, cache in zip(self.layers, caches):
+            x = layer.step(x, cache)
+        return self.norm(x)
+
+
+def attention(config) -> MultiHeadAttention:
+    """One attention of the configured size."""
+    return MultiHeadAttention(
+        config.d_model, config.heads, config.d_k, config.d_v,
+        bias=config.attention_bias, dropout=config.attention_dropout,
+    )
+
+
+def feed_forward(config) -> PositionwiseFeedForward:
+    """One feed-forward network of the configured size."""
+    return PositionwiseFeedForward(
+        config.d_model, config.d_ff, config.activation
+    )
+
+
+def sublayers(config, count: int) -> list[Sublayer]:
+    """Residual, dropout and norm for each of a layer's sub-layers."""
+    size = config.d_model, config.dropout, config.norm
+    return [Sublayer(*size) for _ in range(count)]
+
+
+def final_norm(config) -> nn.Module:
+    """Pre-norm leaves the sum of the last layer unnormalised; this ends it."""
+    pre = config.norm == "pre"
+    return nn.LayerNorm(config.d_model) if pre else nn.Identity()

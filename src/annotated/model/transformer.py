@@ -1,0 +1,253 @@
+"""§3, Figure 1: the whole model, and its configuration."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annotated.model.attention import head_widths, padding_mask
+from annotated.model.embedding import (
+    LearnedPositions,
+    SinusoidalPositions,
+    TiedEmbedding,
+)
+from annotated.model.feed_forward import ACTIVATIONS
+from annotated.model.stacks import Decoder, Encoder, LayerCache
+
+POSITIONS = ("sinusoidal", "sinusoidal-halves", "learned")
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """§3, Table 3: every size and choice; the defaults are the base model.
+
+    d_k and d_v default to d_model / heads. ``max_length`` belongs to learned
+    positions (Table 3 row E) and to nothing else. Raises ValueError for
+    sizes that do not fit together.
+
+    Not in the paper: norm="pre"; positions="sinusoidal-halves";
+    attention_bias; attention_dropout; activation; tie=False.
+    """
+
+    vocab_size: int = 37_000
+    d_model: int = 512
+    d_ff: int = 2048
+    heads: int = 8
+    d_k: int | None = None
+    d_v: int | None = None
+    layers: int = 6
+    dropout: float = 0.1
+    pad_id: int = 0
+    bos_id: int = 1
+    eos_id: int = 2
+    positions: str = "sinusoidal"
+    max_length: int | None = None
+    norm: str = "post"
+    attention_bias: bool = False
+    attention_dropout: float = 0.0
+    activation: str = "relu"
+    tie: bool = True
+
+    def __post_init__(self):
+        check_config(self)
+
+    @classmethod
+    def base(cls, **overrides) -> "TransformerConfig":
+        """Table 3, row "base"."""
+        return cls(**overrides)
+
+    @classmethod
+    def big(cls, **overrides) -> "TransformerConfig":
+        """Table 3, row "big" (dropout 0.3 as for English-German)."""
+        big = dict(d_model=1024, d_ff=4096, heads=16, dropout=0.3)
+        return cls(**(big | overrides))
+
+    @classmethod
+    def tiny(cls, **overrides) -> "TransformerConfig":
+        """Not in the paper: trains on a laptop; the book's live model."""
+        tiny = dict(d_model=128, d_ff=512, heads=4, layers=2)
+        return cls(**(tiny | overrides))
+
+
+def check_config(config: TransformerConfig) -> None:
+    """Raise ValueError for the first field that can't be what it is."""
+    for name in ("vocab_size", "d_model", "d_ff", "heads", "layers"):
+        if getattr(config, name) < 1:
+            raise ValueError(
+                f"{name} is {getattr(config, name)}; expected at least 1"
+            )
+    for name in ("dropout", "attention_dropout"):
+        if not 0 <= getattr(config, name) < 1:
+            raise ValueError(
+                f"{name} is {getattr(config, name)}; expected 0 <= p < 1"
+            )
+    choices = dict(
+        positions=POSITIONS, norm=("post", "pre"), activation=tuple(ACTIVATIONS)
+    )
+    for name, allowed in choices.items():
+        if getattr(config, name) not in allowed:
+            raise ValueError(
+                f"{name} is {getattr(config, name)!r}; expected one of "
+                + ", ".join(map(repr, allowed))
+            )
+    head_widths(config.d_model, config.heads, config.d_k, config.d_v)
+    if config.positions != "learned" and config.d_model % 2:
+        raise ValueError(
+            f"d_model={config.d_model} is odd; sinusoids come in pairs"
+        )
+    if (config.positions == "learned") != (config.max_length is not None):
+        raise ValueError(
+            f"max_length is {config.max_length} with positions="
+            f"{config.positions!r}; learned positions need it, others have none"
+        )
+    special = (config.pad_id, config.bos_id, config.eos_id)
+    if len({*special}) < 3 or not all(
+        0 <= id < config.vocab_size for id in special
+    ):
+        raise ValueError(
+            f"pad_id, bos_id, eos_id are {special}; expected three different "
+            f"ids below vocab_size={config.vocab_size}"
+        )
+
+
+class Transformer(nn.Module):
+    """§3, Figure 1: source ids and target ids in, logits out.
+
+    model(source, target) gives logits (batch, n, vocab): at position t for
+    the word after target[:, t]. ``target`` is shifted right: it begins with
+    BOS. Logits at t do not depend on target after t.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.embedding = TiedEmbedding(config.vocab_size, config.d_model)
+        self.untied = None
+        if not config.tie:  # Not in the paper: three matrices
+            self.untied = nn.ModuleDict(
+                {
+                    use: TiedEmbedding(config.vocab_size, config.d_model)
+                    for use in ("target", "output")
+                }
+            )
+        self.positions = positions(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+        for module in self.modules():  # the paper states no initialisation
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def forward(
+        self, source: Int[Tensor, "batch m"], target: Int[Tensor, "batch n"]
+    ) -> Float[Tensor, "batch n vocab"]:
+        return self.decode(target, self.encode(source), source)
+
+    def encode(
+        self, source: Int[Tensor, "batch m"]
+    ) -> Float[Tensor, "batch m d_model"]:
+        """Source ids to memory, one vector a piece."""
+        mask = padding_mask(source, self.config.pad_id)
+        return self.encoder(self.embed(source, "source"), mask)
+
+    def decode(
+        self,
+        target: Int[Tensor, "batch n"],
+        memory: Float[Tensor, "batch m d_model"],
+        source: Int[Tensor, "batch m"],
+    ) -> Float[Tensor, "batch n vocab"]:
+        """Logits of every position at once; source tells what is padding."""
+        mask = padding_mask(source, self.config.pad_id)
+        x = self.decoder(self.embed(target, "target"), memory, mask)
+        return self.matrix("output").logits(x)
+
+    def matrix(self, use: str) -> TiedEmbedding:
+        """§3.4: the same matrix whatever the use, unless they are untied."""
+        if self.untied is None or use == "source":
+            return self.embedding
+        return self.untied[use]
+
+    def embed(
+        self, ids: Int[Tensor, "batch n"], use: str, start: int = 0
+    ) -> Float[Tensor, "batch n d_model"]:
+        """§3.4-3.5, §5.4: Dropout(E[ids] √d_model + PE)."""
+        check_ids(ids, use, self.config.vocab_size)
+        x = self.matrix(use)(ids) + self.positions(ids.shape[1], start)
+        return self.dropout(x)
+
+    @torch.no_grad()
+    def start(
+        self,
+        source: Int[Tensor, "batch m"],
+        capacity: int,
+        memory: Float[Tensor, "batch m d_model"] | None = None,
+    ) -> "DecoderCache":
+        """Encode, and make the cache for ``capacity`` target positions.
+
+        ``memory`` stands in for the encoder's output: for interventions.
+        """
+        mask = padding_mask(source, self.config.pad_id)
+        memory = self.encode(source) if memory is None else memory
+        caches = self.decoder.start(memory, mask, capacity)
+        return DecoderCache(caches, capacity)
+
+    @torch.no_grad()
+    def step(
+        self, token: Int[Tensor, " batch"], cache: "DecoderCache"
+    ) -> Float[Tensor, "batch vocab"]:
+        """Logits for the word after ``token``, the next target position."""
+        if cache.length == cache.capacity:
+            raise ValueError(
+                f"the cache is full: capacity is {cache.capacity} positions"
+            )
+        x = self.embed(token[:, None], "target", cache.length)
+        x = self.decoder.step(x, cache.layers)
+        return self.matrix("output").logits(x[:, 0])
+
+
+@dataclass
+class DecoderCache:
+    """Keys and values of all decoder layers; for search, made by start()."""
+
+    layers: list[LayerCache]
+    capacity: int
+
+    @property
+    def length(self) -> int:
+        """Target positions seen so far."""
+        return self.layers[0].length
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Repeat, reorder or drop rows of the batch, in place."""
+        for layer in self.layers:
+            layer.select(rows)
+
+
+def positions(config: TransformerConfig) -> nn.Module:
+    """§3.5: the positions that the configuration names."""
+    if config.positions == "learned":
+        return LearnedPositions(config.max_length, config.d_model)
+    halves = config.positions == "sinusoidal-halves"
+    layout = "halves" if halves else "interleaved"
+    return SinusoidalPositions(config.d_model, layout)
+
+
+def check_ids(ids: Tensor, name: str, vocab_size: int) -> None:
+    """Refuse empty input and foreign ids; on the CPU only, and not compiled.
+
+    On a GPU reading the ids would make the host wait for the device.
+    """
+    if ids.shape[1] == 0:
+        raise ValueError(f"{name} is empty; expected at least one token")
+    on_cpu = ids.device.type == "cpu" and ids.numel()
+    if torch.compiler.is_compiling() or not on_cpu:
+        return
+    low, high = (int(x) for x in torch.aminmax(ids))
+    if low < 0 or high >= vocab_size:
+        raise ValueError(
+            f"{name} holds the id {low if low < 0 else high}; "
+            f"expected 0 to {vocab_size - 1}"
+        )

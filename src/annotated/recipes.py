@@ -1,0 +1,197 @@
+"""Named experiments: corpus + model + training + evaluation, all frozen."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from string import ascii_lowercase
+from typing import NamedTuple, Protocol
+
+import torch
+
+from annotated.data import copying, numbers
+from annotated.data.tokenizer import Tokenizer
+from annotated.model import Transformer, TransformerConfig
+from annotated.training import Trainer, TrainingConfig, Update
+from annotated.translation import Translator
+
+
+class Example(NamedTuple):
+    """A sentence with its one right translation; scores are kept by group."""
+
+    source: str
+    target: str
+    group: int
+
+
+class Corpus(Protocol):
+    """Sentences to train on, and others that are never trained on."""
+
+    groups: str  # what Example.group counts
+
+    def tokenizer(self) -> Tokenizer: ...
+    def training(self, seed: int) -> list[Example]: ...
+    def held_out(self, count: int, seed: int) -> list[Example]: ...
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Integers below a million, spelled out in two languages.
+
+    ``thousands`` names thousands parts (n // 1000) of which not one number is
+    trained on; ``held_out`` then draws from these families alone.
+    """
+
+    source: str = "en"
+    target: str = "de"
+    count: int = 60_000
+    thousands: tuple[int, ...] = ()
+    groups = "digits"
+
+    def tokenizer(self) -> Tokenizer:
+        texts = numbers.vocabulary_texts(self.source, self.target, self.trained_on)
+        return Tokenizer.train(texts, numbers.MERGES)
+
+    def training(self, seed: int) -> list[Example]:
+        return self.examples(numbers.draw(self.count, seed, self.trained_on))
+
+    def held_out(self, count: int, seed: int) -> list[Example]:
+        unseen = self.in_family if self.thousands else numbers.held_out
+        return self.examples(numbers.draw(count, seed, unseen))
+
+    def in_family(self, number: int) -> bool:
+        return number // 1000 in self.thousands
+
+    def trained_on(self, number: int) -> bool:
+        return numbers.training_side(number) and not self.in_family(number)
+
+    def examples(self, drawn: Sequence[int]) -> list[Example]:
+        pairs = numbers.pairs(drawn, self.source, self.target)
+        return [Example(*pair, len(str(n))) for n, pair in zip(drawn, pairs, strict=True)]
+
+
+@dataclass(frozen=True)
+class Copying:
+    """Letters to repeat: a trained model must be exact."""
+
+    count: int = 40_000
+    longest: int = 10
+    groups = "letters"
+
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer.train([" ".join(ascii_lowercase)] * 2, merges=len(ascii_lowercase))
+
+    def training(self, seed: int) -> list[Example]:
+        return self.examples(copying.draw(self.count, seed, longest=self.longest))
+
+    def held_out(self, count: int, seed: int) -> list[Example]:
+        unseen = copying.held_out
+        return self.examples(copying.draw(count, seed, unseen, longest=self.longest))
+
+    def examples(self, drawn: Sequence[str]) -> list[Example]:
+        return [Example(*pair, len(pair[0].split())) for pair in copying.pairs(drawn)]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a run needs but a seed.
+
+    The model's vocab_size is the tokenizer's, whatever ``model`` says.
+    """
+
+    name: str
+    about: str
+    corpus: Corpus
+    model: TransformerConfig = field(default_factory=TransformerConfig.tiny)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+
+NUMBERS = TrainingConfig(
+    steps=500, batch_tokens=1000, spread=6, warmup_steps=200, factor=0.5, average_every=20
+)
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            "numbers-en-de", "numbers below a million in words, English to German",
+            Numbers(target="de"), training=NUMBERS,
+        ),
+        Recipe(
+            "numbers-en-fr", "numbers below a million in words, English to French",
+            Numbers(target="fr"), training=NUMBERS,
+        ),
+        Recipe(
+            "copy", "letters to repeat, a check that everything works",
+            Copying(), training=replace(NUMBERS, steps=600),
+        ),
+    )
+}
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe; ValueError with the names there are for an unknown one."""
+    if name not in RECIPES:
+        raise ValueError(f"no recipe {name!r}; there are {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+class Score(NamedTuple):
+    """Exact matches, in all and by group (digits, letters)."""
+
+    right: int
+    total: int
+    by_group: dict[int, tuple[int, int]]
+
+    @property
+    def accuracy(self) -> float:
+        """The share translated exactly, from 0 to 1."""
+        return self.right / self.total
+
+
+def score(translator: Translator, examples: Sequence[Example]) -> Score:
+    """How many translations by greedy search are the right one, to the letter."""
+    answers = translator.translate([example.source for example in examples])
+    by_group: dict[int, tuple[int, int]] = {}
+    for example, answer in zip(examples, answers, strict=True):
+        right, total = by_group.get(example.group, (0, 0))
+        by_group[example.group] = right + (answer == example.target), total + 1
+    return Score(
+        sum(right for right, _ in by_group.values()),
+        len(examples),
+        dict(sorted(by_group.items())),
+    )
+
+
+class Run(NamedTuple):
+    """What a training run leaves: the model, its way there, and its time."""
+
+    translator: Translator
+    updates: list[Update]
+    seconds: float
+
+
+def train(
+    recipe: Recipe,
+    seed: int,
+    after: Callable[[Update, Translator], None] = lambda update, translator: None,
+) -> Run:
+    """Data, tokenizer, model, updates: all of it from the recipe and a seed.
+
+    ``after`` is called after each update with the model as it then is. The
+    seconds include making the data, and what ``after`` takes.
+    """
+    start, updates = time.perf_counter(), []
+    examples = recipe.corpus.training(seed)
+    sources, targets, _ = zip(*examples, strict=True)
+    tokenizer = recipe.corpus.tokenizer()
+    pairs = list(zip(tokenizer.encode_batch(sources), tokenizer.encode_batch(targets), strict=True))
+    torch.manual_seed(seed)
+    model = Transformer(replace(recipe.model, vocab_size=tokenizer.vocab_size))
+    translator = Translator(model, tokenizer)
+
+    def keep(update: Update) -> None:
+        updates.append(update)
+        after(update, translator)
+
+    Trainer(model, recipe.training).fit(pairs, seed, keep)
+    model.eval()
+    return Run(translator, updates, time.perf_counter() - start)

@@ -1,0 +1,16 @@
+"""§5: training."""
+
+from annotated.training.checkpoints import load_checkpoint, save_checkpoint
+from annotated.training.loss import label_smoothed_loss
+from annotated.training.schedule import learning_rate
+from annotated.training.trainer import Trainer, TrainingConfig, Update
+
+__all__ = [
+    "Trainer",
+    "TrainingConfig",
+    "Update",
+    "label_smoothed_loss",
+    "learning_rate",
+    "load_checkpoint",
+    "save_checkpoint",
+]

@@ -1,0 +1,94 @@
+"""A trained model as files: tensors in safetensors, everything else in JSON."""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from annotated.data.tokenizer import Tokenizer
+from annotated.model import Transformer, TransformerConfig
+
+WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write beside the target and rename: never half a file under its name."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with open(part, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def save_checkpoint(
+    folder: str | Path, model: Transformer, tokenizer: Tokenizer, dtype=None, **notes
+) -> None:
+    """Write model, tokenizer and configuration; ``notes`` are kept as JSON.
+
+    The configuration is written last and holds the SHA-256 of the others, so
+    an interrupted write can't pass for a checkpoint. Tied weights are stored
+    once. ``dtype=torch.float16`` halves the size.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        name: parameter.detach().to("cpu", dtype or parameter.dtype).contiguous()
+        for name, parameter in model.named_parameters()
+    }
+    files = {WEIGHTS: save(tensors), TOKENIZER: tokenizer.to_json().encode()}
+    config = {
+        "model": asdict(model.config),
+        "notes": notes,
+        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+    }
+    files[CONFIG] = (json.dumps(config, indent=1) + "\n").encode()
+    for name, data in files.items():
+        write_atomically(folder / name, data)
+
+
+def read_config(folder: str | Path) -> dict:
+    """The JSON of a checkpoint; ValueError where it is missing or broken."""
+    path = Path(folder) / CONFIG
+    if not path.is_file():
+        raise ValueError(f"no checkpoint in {folder}: {CONFIG} is missing")
+    try:
+        config = json.loads(path.read_bytes())
+        return {key: config[key] for key in ("model", "notes", "sha256")}
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} is not a checkpoint's {CONFIG}, or is damaged") from None
+
+
+def load_checkpoint(folder: str | Path) -> tuple[Transformer, Tokenizer, dict]:
+    """The model, in float32 and eval mode, its tokenizer, and the notes.
+
+    Raises ValueError that names the file that is missing, truncated or not
+    the one the checkpoint was written with.
+    """
+    folder, config = Path(folder), read_config(folder)
+    data = {}
+    for name in (WEIGHTS, TOKENIZER):
+        path = folder / name
+        if not path.is_file():
+            raise ValueError(f"no checkpoint in {folder}: {name} is missing")
+        data[name] = path.read_bytes()
+        if hashlib.sha256(data[name]).hexdigest() != config["sha256"].get(name):
+            raise ValueError(
+                f"{path} ({len(data[name])} bytes) is truncated or damaged: "
+                f"its SHA-256 is not the one in {CONFIG}"
+            )
+    try:
+        with torch.random.fork_rng(devices=[]):  # its random weights don't last
+            model = Transformer(TransformerConfig(**config["model"]))
+        model.load_state_dict(load(data[WEIGHTS]))
+    except (TypeError, RuntimeError, SafetensorError) as error:
+        raise ValueError(f"{folder} does not fit this version: {str(error).splitlines()[0]}") from None
+    return model.eval(), Tokenizer.load(folder / TOKENIZER), config["notes"]

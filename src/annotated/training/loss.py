@@ -1,0 +1,23 @@
+"""§5.4: the label-smoothed loss."""
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def label_smoothed_loss(
+    logits: Float[Tensor, "*batch vocab"],
+    target: Int[Tensor, "*batch"],
+    epsilon: float,
+    pad_id: int,
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """§5.4: cross-entropy with (1-ε)·[k = target] + ε/V, in nats.
+
+    Returns the sum over the tokens that are not padding, and their number:
+    an update divides once, however many batches it adds up. The paper gives
+    no formula; this is the one of the work it cites. ε = 0 is the plain loss.
+    """
+    log_p = logits.float().log_softmax(-1)
+    right = log_p.gather(-1, target[..., None])[..., 0]
+    loss = -(1 - epsilon) * right - epsilon * log_p.mean(-1)
+    token = target != pad_id
+    return loss.masked_fill(~token, 0.0).sum(), token.sum()

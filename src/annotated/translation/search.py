@@ -1,0 +1,78 @@
+"""§6.1: from a distribution at each step to a sentence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+@dataclass
+class Hypothesis:
+    """A translation: its ids, and the sum of their log-probabilities.
+
+    ``tokens`` are without BOS and EOS; ``log_probability`` includes EOS where
+    the model said it. ``score`` is what a search ranks by.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    log_probability: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """With α = 0 there is no length penalty."""
+        return self.log_probability
+
+
+@torch.inference_mode()
+def greedy_search(
+    model: nn.Module,
+    source: Int[Tensor, "batch m"],
+    *,
+    memory: Float[Tensor, "batch m d_model"] | None = None,
+    extra_length: int = 50,
+) -> list[Hypothesis]:
+    """§6.1 without a beam: the likeliest word at every step, until EOS.
+
+    A sentence of k source tokens gets at most k + extra_length, EOS included.
+    Sentences that have ended leave the batch. ``memory`` stands in for the
+    encoder's output: for interventions.
+    """
+    ids = model.config
+    limit = (source != ids.pad_id).sum(1) + extra_length
+    result = [Hypothesis() for _ in source]
+    row = torch.arange(len(source), device=source.device)
+    token = torch.full_like(row, ids.bos_id)
+    with evaluating(model):
+        cache = model.start(source, int(limit.max()), memory)
+        for length in range(1, int(limit.max()) + 1):
+            log_p = model.step(token, cache).log_softmax(-1)
+            log_p, token = log_p.max(-1)
+            going = (token != ids.eos_id) & (length < limit[row])
+            _extend(result, row, token, log_p, ids.eos_id)
+            if not going.all():
+                row, token = row[going], token[going]
+                cache.select(going.nonzero()[:, 0])
+            if not len(row):
+                break
+    return result
+
+
+def _extend(result, rows, tokens, log_p, eos_id: int) -> None:
+    for row, token, lp in zip(rows.tolist(), tokens.tolist(), log_p.tolist()):
+        result[row].log_probability += lp
+        if token != eos_id:
+            result[row].tokens.append(token)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """No dropout inside the block; the mode comes back afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
