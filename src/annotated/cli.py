@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from tqdm import tqdm
 
@@ -23,7 +24,7 @@ app = typer.Typer(
 )
 
 TESTED, TEST_SEED = 1000, 1_000_000  # held-out examples a report rests on, and their seed
-WATCHED = 100  # of them translated during training, for the line that shows progress
+WATCHED = 100  # examples translated during training, for the lines that show progress
 
 Model = Annotated[str, typer.Option(help="A shipped model's name, or a checkpoint's folder.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="For scripts: one JSON document, no more.")]
@@ -56,9 +57,10 @@ def train_command(
     recipe: Annotated[str, typer.Option(help="One of `annotated recipes`.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the trained model.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Where all random choices start.")] = 0,
+    float16: Annotated[bool, typer.Option("--float16", help="Store in half the space.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a recipe, test it on what it never saw, and keep the model."""
+    """Train a recipe, keep the model, and test what was kept on what it never saw."""
     chosen = recipe_named(recipe)
     out = out or runs_folder() / recipe / f"seed{seed}"
     out.mkdir(parents=True, exist_ok=True)  # fails now rather than after training
@@ -66,8 +68,9 @@ def train_command(
         print(f"{recipe}: {chosen.about}; {chosen.training.steps} updates. Model: {out}")
     run = train(chosen, seed, (lambda *_: None) if quiet else progress(chosen))
     model, tokenizer = run.translator.model, run.translator.tokenizer
-    save_checkpoint(out, model, tokenizer, recipe=recipe, seed=seed)
-    result = score(run.translator, chosen.corpus.held_out(TESTED, TEST_SEED))
+    dtype = torch.float16 if float16 else torch.float32
+    save_checkpoint(out, model, tokenizer, dtype, recipe=recipe, seed=seed)
+    result = score(Translator.load(out), chosen.corpus.held_out(TESTED, TEST_SEED))
     facts = {"recipe": recipe, "seed": seed, "seconds": round(run.seconds, 1), "out": str(out)}
     report(chosen, result, quiet, facts)
 

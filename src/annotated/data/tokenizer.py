@@ -31,17 +31,13 @@ class Tokenizer:
 
     pad_id, bos_id, eos_id = range(len(_SPECIAL))
 
-    def __init__(self, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:
-        """From the ids by piece and the merges in order, pieces in their byte-level spelling."""
-        for id, name in enumerate(_SPECIAL):
-            if vocabulary.get(name) != id:
-                raise ValueError(f"{name} must have id {id}, not {vocabulary.get(name)}")
-        if set(vocabulary) != {*_SPECIAL, *_BYTES, *(left + right for left, right in merges)}:
-            raise ValueError("pieces must be 3 special names, 256 bytes and what the merges make")
-        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-            raise ValueError(f"ids must be 0 to {len(vocabulary) - 1}, each once")
-        self._pieces = sorted(vocabulary, key=vocabulary.__getitem__)
-        self._bpe = _pipeline(models.BPE(vocabulary, merges))
+    def __init__(self, merges: list[tuple[str, str]]) -> None:
+        """From the merges in order, pieces in their byte-level spelling; the rest follows."""
+        # Two merges may make the same piece: "a" + "bc" and "ab" + "c".
+        made = dict.fromkeys(left + right for left, right in merges)
+        self._pieces = [*_SPECIAL, *sorted(_BYTES), *made]
+        ids = {piece: id for id, piece in enumerate(self._pieces)}
+        self._bpe = _pipeline(models.BPE(ids, merges))
 
     @classmethod
     def train(cls, texts: Iterable[str], merges: int) -> "Tokenizer":
@@ -50,6 +46,8 @@ class Tokenizer:
         The same texts give the same vocabulary, in any order. Raises ValueError if the texts have
         too few pairs to merge.
         """
+        if merges < 0:
+            raise ValueError(f"merges must be 0 or more, not {merges}")
         size = len(_SPECIAL) + len(_BYTES) + merges
         trainer = trainers.BpeTrainer(
             vocab_size=size,
@@ -59,22 +57,26 @@ class Tokenizer:
         )
         bpe = _pipeline(models.BPE())
         bpe.train_from_iterator(texts, trainer)
-        tokenizer = cls(*_parts(bpe.to_str()))
+        tokenizer = cls(_merges(bpe.to_str()))
         if tokenizer.vocab_size != size:
             possible = tokenizer.vocab_size - size + merges
-            raise ValueError(
-                f"merges must be from 0 to the {possible} that these texts allow, not {merges}"
-            )
+            raise ValueError(f"merges must be at most {possible} for these texts, not {merges}")
         return tokenizer
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Tokenizer":
         """From a file that `save` wrote; any other raises a ValueError that names it."""
         try:
-            return cls(*_parts(Path(path).read_text(encoding="utf-8")))
+            text = Path(path).read_text(encoding="utf-8")
+            tokenizer = cls(_merges(text))
+            if json.loads(text)["model"]["vocab"] != tokenizer._bpe.get_vocab():
+                raise ValueError("its ids do not follow from its merges")
+            return tokenizer
         # A file that isn't ours can fail at any step, and tokenizers raises plain Exceptions.
         except Exception as error:
-            reason = error.strerror if isinstance(error, OSError) else error
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            if isinstance(error, OSError):
+                reason = error.strerror
             raise ValueError(
                 f"{path} is no tokenizer: expected a file written by Tokenizer.save ({reason})"
             ) from None
@@ -117,9 +119,9 @@ class Tokenizer:
         return self._bpe.decode([id for id in ids if id >= len(_SPECIAL)])
 
     def piece(self, id: int) -> str:
-        """One piece, to be read: "two" for " two", "␣" for a blank alone, "\\xc3" for half a letter.
+        """One piece, to be read: "two" for " two" (two ids can read alike), "␣" for a blank alone.
 
-        Blanks are left off, so two ids can read alike.
+        Half a letter reads as its byte, "\\xc3".
         """
         self._check(id)
         if id < len(_SPECIAL):
@@ -140,7 +142,7 @@ class Tokenizer:
 
 
 def _pipeline(bpe: models.BPE) -> tokenizers.Tokenizer:
-    """The steps around the merges; saved in the file, so that other programs can read it."""
+    """The steps around the merges; saved in the file, for other programs to read."""
     steps = tokenizers.Tokenizer(bpe)
     steps.normalizer = normalizers.Prepend(" ")  # leaves the empty text empty
     steps.pre_tokenizer = pre_tokenizers.Sequence(
@@ -154,7 +156,6 @@ def _pipeline(bpe: models.BPE) -> tokenizers.Tokenizer:
     return steps
 
 
-def _parts(text: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Vocabulary and merges from the library's JSON. Nothing else in it differs between ours."""
-    model = json.loads(text)["model"]
-    return model["vocab"], [(left, right) for left, right in model["merges"]]
+def _merges(text: str) -> list[tuple[str, str]]:
+    """The merges in the library's JSON. All else in it is the same for every tokenizer of ours."""
+    return [(left, right) for left, right in json.loads(text)["model"]["merges"]]

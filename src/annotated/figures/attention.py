@@ -1,0 +1,33 @@
+"""Maps of attention weights, as in Figures 3-5: who listens to whom."""
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from annotated.figures.style import WEIGHTS, figure, style
+
+
+def attention_maps(
+    weights: Tensor, queries: Sequence[str], keys: Sequence[str],
+    titles: Sequence[str], columns: int = 2,
+) -> Figure:
+    """One map a head: rows are queries, columns keys, colour from 0 to 1.
+
+    ``weights`` is (heads, queries, keys), as record_attention gives it for
+    one sentence; each row sums to 1.
+    """
+    rows = -(-len(weights) // columns)
+    wide = max(2.6, 0.42 * len(keys) + 1.2)
+    high = max(2.2, 0.36 * len(queries) + 1.3)
+    with style():
+        fig, axes = figure(wide * columns, high * rows, rows, columns, squeeze=False)
+        for ax in axes.flat[len(weights):]:
+            ax.axis("off")
+        for ax, head, title in zip(axes.flat, weights, titles, strict=False):
+            image = ax.imshow(head, cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
+            ax.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
+            ax.set_yticks(range(len(queries)), queries)
+            ax.set_title(title)
+        fig.colorbar(image, ax=axes, label="weight", shrink=0.8)
+    return fig

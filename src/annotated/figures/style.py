@@ -1,0 +1,35 @@
+"""One look for all figures: opaque white, readable on a phone, safe for colour-blind eyes."""
+
+from contextlib import contextmanager
+
+import matplotlib.pyplot as plt
+
+BLUE, ORANGE, GREEN, GREY, RED = "#0072b2", "#d55e00", "#009e73", "#6b6b6b", "#b2182b"
+WEIGHTS = "Blues"  # a sequential map, white at weight 0
+
+_RC = {
+    "figure.dpi": 100,
+    "savefig.dpi": 100,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.family": "DejaVu Sans",  # ships with Matplotlib: the same letters everywhere
+    "font.size": 11,
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+}
+
+
+@contextmanager
+def style():
+    """Draw inside this block to get the book's look; the caller's settings come back."""
+    with plt.rc_context(_RC):
+        yield
+
+
+def figure(width: float = 7.0, height: float = 3.5, rows: int = 1, cols: int = 1, **options):
+    """A figure and its axes, in inches; call it, and draw, inside ``style()``."""
+    return plt.subplots(rows, cols, figsize=(width, height), **options)
