@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,8 @@ import torch
 import typer
 from tqdm import tqdm
 
-from annotated.recipes import RECIPES, Recipe, Score, recipe_named, score, train
+from annotated import records
+from annotated.recipes import RECIPES, Recipe, Score, recipe_named, run_record, score, train
 from annotated.training import Update
 from annotated.training.checkpoints import save_checkpoint
 from annotated.translation import Translator
@@ -49,7 +49,7 @@ def _say(error: Exception, status: int) -> int:
 def list_recipes() -> None:
     """List the recipes that `train` knows."""
     for recipe in RECIPES.values():
-        print(f"{recipe.name:16}{recipe.about}")
+        print(f"{recipe.name:24}{recipe.about}")
 
 
 @app.command("train")
@@ -58,6 +58,7 @@ def train_command(
     out: Annotated[Path | None, typer.Option(help="Folder for the trained model.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Where all random choices start.")] = 0,
     float16: Annotated[bool, typer.Option("--float16", help="Store in half the space.")] = False,
+    record: Annotated[Path | None, typer.Option(help="Folder to write a record to.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a recipe, keep the model, and test what was kept on what it never saw."""
@@ -66,13 +67,20 @@ def train_command(
     out.mkdir(parents=True, exist_ok=True)  # fails now rather than after training
     if not quiet:
         print(f"{recipe}: {chosen.about}; {chosen.training.steps} updates. Model: {out}")
-    run = train(chosen, seed, (lambda *_: None) if quiet else progress(chosen))
-    model, tokenizer = run.translator.model, run.translator.tokenizer
+    watch = Watch(chosen, quiet)
+    run = train(chosen, seed, watch)
     dtype = torch.float16 if float16 else torch.float32
+    model, tokenizer = run.translator.model, run.translator.tokenizer
     save_checkpoint(out, model, tokenizer, dtype, recipe=recipe, seed=seed)
     result = score(Translator.load(out), chosen.corpus.held_out(TESTED, TEST_SEED))
     facts = {"recipe": recipe, "seed": seed, "seconds": round(run.seconds, 1), "out": str(out)}
     report(chosen, result, quiet, facts)
+    if record:
+        command = f"annotated train --recipe {recipe} --seed {seed}"
+        made = run_record(chosen, seed, run, result, command, watch.accuracy)
+        path = records.write(made, record)
+        if not quiet:
+            print(f"record: {path}")
 
 
 @app.command()
@@ -98,25 +106,32 @@ def translate(
         print(translation)
 
 
-def progress(recipe: Recipe) -> Callable[[Update, Translator], None]:
-    """A bar with the time left, and now and then a line on what is learnt."""
-    steps = recipe.training.steps
-    examples = recipe.corpus.held_out(WATCHED, TEST_SEED)
-    bar = tqdm(total=steps, unit=" updates", file=sys.stderr, dynamic_ncols=True)
+class Watch:
+    """Called after each update: a bar with the time left, and what is learnt.
 
-    def after(update: Update, translator: Translator) -> None:
-        bar.set_postfix_str(f"loss {update.loss:.2f}", refresh=False)
-        bar.update()
-        if update.step % max(steps // 5, 1) == 0:
-            right = score(translator, examples).right
-            bar.write(
-                f"after {update.step} updates: {right} of {WATCHED} unseen sentences right",
-                file=sys.stdout,
-            )
-        if update.step == steps:
-            bar.close()
+    ``accuracy`` keeps the share of held-out examples right, by step.
+    """
 
-    return after
+    def __init__(self, recipe: Recipe, quiet: bool):
+        self.steps = recipe.training.steps
+        self.every = max(self.steps // 20, 1)
+        self.examples = recipe.corpus.held_out(WATCHED, TEST_SEED)
+        self.accuracy: dict[int, float] = {}
+        self.bar = tqdm(
+            total=self.steps, unit=" updates", file=sys.stderr, dynamic_ncols=True, disable=quiet
+        )
+
+    def __call__(self, update: Update, translator: Translator) -> None:
+        self.bar.set_postfix_str(f"loss {update.loss:.2f}", refresh=False)
+        self.bar.update()
+        if update.step % self.every == 0:
+            self.accuracy[update.step] = score(translator, self.examples).accuracy
+        if update.step % (4 * self.every) == 0 and not self.bar.disable:
+            right = self.accuracy[update.step]
+            line = f"after {update.step} updates: {right:.0%} of {WATCHED} unseen sentences right"
+            self.bar.write(line, file=sys.stdout)
+        if update.step == self.steps:
+            self.bar.close()
 
 
 def report(recipe: Recipe, result: Score, quiet: bool, facts: dict) -> None:

@@ -1,7 +1,8 @@
 """Named experiments: corpus + model + training + evaluation, all frozen."""
 
+import datetime
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
 from typing import NamedTuple, Protocol
@@ -11,6 +12,7 @@ import torch
 from annotated.data import copying, numbers
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
+from annotated.records import Record, this_commit, this_machine
 from annotated.training import Trainer, TrainingConfig, Update
 from annotated.translation import Translator
 
@@ -108,6 +110,9 @@ class Recipe:
 NUMBERS = TrainingConfig(
     steps=500, batch_tokens=1000, spread=6, warmup_steps=200, factor=0.5, average_every=20
 )
+# Thousands parts held out whole: of one, two and three digits, with and without
+# the words that German reverses.
+FAMILIES = (7, 20, 42, 85, 204, 342, 519, 960)
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -118,6 +123,11 @@ RECIPES = {
         Recipe(
             "numbers-en-fr", "numbers below a million in words, English to French",
             Numbers(target="fr"), training=NUMBERS,
+        ),
+        Recipe(
+            "numbers-en-de-families",
+            "the same without a single number of some thousands, tested on those",
+            Numbers(thousands=FAMILIES), training=NUMBERS,
         ),
         Recipe(
             "copy", "letters to repeat, a check that everything works",
@@ -195,3 +205,31 @@ def train(
     Trainer(model, recipe.training).fit(pairs, seed, keep)
     model.eval()
     return Run(translator, updates, time.perf_counter() - start)
+
+
+def run_record(
+    recipe: Recipe, seed: int, run: Run, result: Score, command: str,
+    watched: Mapping[int, float],
+) -> Record:
+    """A training run as a record: its curve, and exact match by group.
+
+    ``watched`` is accuracy by step, measured while training; a point of the
+    curve is a step at which it was, with that update's loss and rate.
+    """
+    machine = this_machine()
+    updates = {update.step: update for update in run.updates}
+    curve = [
+        {"step": step, "loss": round(updates[step].loss, 4),
+         "rate": float(f"{updates[step].rate:.4g}"), "accuracy": accuracy}
+        for step, accuracy in watched.items()
+    ]
+    metrics = {"exact": {"value": result.accuracy}, "tested": {"value": result.total}}
+    for group, (right, total) in result.by_group.items():
+        metrics[f"exact_{recipe.corpus.groups}_{group}"] = {"value": round(right / total, 4)}
+    tokens = sum(update.tokens for update in run.updates) / len(run.updates)
+    return Record(
+        experiment=recipe.name, command=command, recipe=recipe.name, seed=seed,
+        commit=this_commit(), precision="float32", seconds=round(run.seconds, 1),
+        tokens_per_update=round(tokens), curve=curve, metrics=metrics,
+        date=datetime.date.today().isoformat(), **machine,
+    )

@@ -90,5 +90,6 @@ def load_checkpoint(folder: str | Path) -> tuple[Transformer, Tokenizer, dict]:
             model = Transformer(TransformerConfig(**config["model"]))
         model.load_state_dict(load(data[WEIGHTS]))
     except (TypeError, RuntimeError, SafetensorError) as error:
-        raise ValueError(f"{folder} does not fit this version: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{folder} does not fit this version: {reason}") from None
     return model.eval(), Tokenizer.load(folder / TOKENIZER), config["notes"]

@@ -1,6 +1,5 @@
 """§5.2-5.4: one update, and many of them."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
@@ -36,11 +35,16 @@ class TrainingConfig:
     average_every: int = 1500
 
     def __post_init__(self):
-        for name in ("steps", "batch_tokens", "warmup_steps", "average", "average_every"):
+        for name in (
+            "steps", "batch_tokens", "warmup_steps", "average", "average_every"
+        ):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+                value = getattr(self, name)
+                raise ValueError(f"{name} is {value}; expected at least 1")
         if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing is {self.label_smoothing}; expected 0 <= ε < 1")
+            raise ValueError(
+                f"label_smoothing is {self.label_smoothing}; expected 0 to 1"
+            )
 
 
 @dataclass(frozen=True)
@@ -77,24 +81,30 @@ class Trainer:
         )
 
     def update(self, batch: Batch) -> Update:
-        """One step of the schedule and of Adam on one batch."""
-        model, config = self.model, self.config
+        """§5.3-5.4: one step of the schedule and of Adam on one batch.
+
+        Raises FloatingPointError for a loss that is not finite, before it
+        reaches the weights.
+        """
+        ids, config = self.model.config, self.config
         self.step += 1
         rate = learning_rate(
-            self.step, model.config.d_model, config.warmup_steps, config.factor
+            self.step, ids.d_model, config.warmup_steps, config.factor
         )
-        self.adam.param_groups[0]["lr"] = rate
-        model.train()
-        logits = model(batch.source, batch.target)
+        self.model.train()
+        logits = self.model(batch.source, batch.target)
         total, tokens = label_smoothed_loss(
-            logits, batch.labels, config.label_smoothing, model.config.pad_id
+            logits, batch.labels, config.label_smoothing, ids.pad_id
         )
         loss = total / tokens
+        if not loss.isfinite():
+            raise FloatingPointError(
+                f"step {self.step}: the loss is {loss.item()}, rate {rate:.3g}"
+            )
         self.adam.zero_grad()
         loss.backward()
+        self.adam.param_groups[0]["lr"] = rate
         self.adam.step()
-        if not math.isfinite(loss.item()):
-            raise FloatingPointError(f"step {self.step}: the loss is {loss.item()}, rate {rate:.3g}")
         return Update(self.step, loss.item(), rate, int(tokens))
 
     def fit(
@@ -103,20 +113,27 @@ class Trainer:
         seed: int,
         after: Callable[[Update], None] = lambda update: None,
     ) -> None:
-        """Train for ``config.steps`` updates, calling ``after`` each one."""
+        """§5.2, §6.1: ``config.steps`` updates, then the mean of the last.
+
+        ``after`` is called after each update.
+        """
         steps, checkpoints = self.config.steps, []
         for batch in islice(self.batches(pairs, seed), steps - self.step):
             after(self.update(batch))
-            left, rest = divmod(steps - self.step, self.config.average_every)
-            if not rest and left < self.config.average:
-                checkpoints.append([p.detach().clone() for p in self.model.parameters()])
+            left = steps - self.step
+            turn, rest = divmod(left, self.config.average_every)
+            if not rest and turn < self.config.average:
+                weights = self.model.parameters()
+                checkpoints.append([w.detach().clone() for w in weights])
         average_(self.model, checkpoints)
 
     def batches(self, pairs: Sequence[Pair], seed: int) -> Iterator[Batch]:
-        """Epoch after epoch, without end."""
+        """§5.1: batches of token_batches, epoch after epoch, without end."""
         if not pairs:
             raise ValueError("there are no sentence pairs to train on")
-        ids, budget, spread = self.model.config, self.config.batch_tokens, self.config.spread
+        ids, config = self.model.config, self.config
         for epoch in count():
-            for batch in token_batches(pairs, budget, seed, epoch, spread):
+            for batch in token_batches(
+                pairs, config.batch_tokens, seed, epoch, config.spread
+            ):
                 yield collate(batch, ids.pad_id, ids.bos_id, ids.eos_id)

@@ -1,0 +1,122 @@
+"""The book's first picture: one memory vector changed, one word changed."""
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from annotated.data import numbers
+from annotated.figures.style import GREY, ORANGE, figure, style
+from annotated.translation import Translator
+from annotated.translation.interventions import Swap, swap_memory
+
+
+class Case(NamedTuple):
+    """Two numbers one English piece apart, and the swap between them."""
+
+    number: int
+    other: int
+    swap: Swap
+
+    @property
+    def exact(self) -> bool:
+        """Whether the translation became, to the letter, that of ``other``."""
+        right = numbers.spell(self.number, "de"), numbers.spell(self.other, "de")
+        return (self.swap.before, self.swap.after) == right
+
+
+def swap_case(translator: Translator, number: int, other: int) -> Case | None:
+    """The swap between two numbers; None if they are not one piece apart."""
+    sentences = numbers.spell(number, "en"), numbers.spell(other, "en")
+    first, second = translator.tokenizer.encode_batch(sentences)
+    apart = sum(a != b for a, b in zip(first, second, strict=False))
+    if len(first) != len(second) or apart != 1:
+        return None
+    return Case(number, other, swap_memory(translator, *sentences))
+
+
+def swap_cases(translator: Translator, count: int, seed: int) -> list[Case]:
+    """Random numbers that training never saw, each with one digit changed."""
+    rng, cases = random.Random(seed), []
+    for number in numbers.draw(100 * count, seed, numbers.held_out):
+        digits = list(str(number))
+        digits[rng.randrange(len(digits))] = str(rng.randrange(10))
+        case = swap_case(translator, number, int("".join(digits)))
+        if case is not None:
+            cases.append(case)
+        if len(cases) == count:
+            break
+    return cases
+
+
+@torch.inference_mode()
+def memory_of(translator: Translator, sentence: str) -> Tensor:
+    """The encoder's output for one sentence, (pieces + EOS, d_model)."""
+    ids = [*translator.tokenizer.encode(sentence), translator.model.config.eos_id]
+    return translator.model.encode(torch.tensor([ids]))[0]
+
+
+def swap_picture(translator: Translator, number: int, other: int) -> Figure:
+    """Two memories as strips, alike but for one vector, and what each says.
+
+    A column is one memory vector, its d_model numbers averaged in eights to
+    be seen: purple is negative, orange positive.
+    """
+    case = swap_case(translator, number, other)
+    sentence, donor = numbers.spell(number, "en"), numbers.spell(other, "en")
+    memory, given = memory_of(translator, sentence), memory_of(translator, donor)
+    pieces = [*translator.tokenizer.pieces(sentence), "EOS"]
+    (place,) = case.swap.places
+    swapped = memory.clone()
+    swapped[place] = given[place]
+    new = translator.tokenizer.pieces(donor)[place]
+    with style():
+        fig, (above, below) = figure(5.4, 5.6, 2, 1)
+        said = [translator.tokenizer.pieces(text) for text in (case.swap.before, case.swap.after)]
+        draw_memory(above, memory, pieces, None)
+        above.set_title(f"The memory of {number}", weight="bold")
+        draw_words(above, said[0], said[1], GREY)
+        pieces[place] = f"{pieces[place]} → {new}"
+        draw_memory(below, swapped, pieces, place)
+        below.set_title(f"The same, with one vector from {other}", weight="bold")
+        draw_words(below, said[1], said[0], ORANGE)
+    return fig
+
+
+def draw_memory(ax, memory: Tensor, pieces: Sequence[str], place: int | None) -> None:
+    """One strip a memory vector, its piece above it, one of them framed."""
+    cells = memory.unflatten(1, (-1, 8)).mean(-1)
+    limit = float(cells.abs().max())
+    for i, (row, piece) in enumerate(zip(cells, pieces, strict=True)):
+        here = i == place
+        color = ORANGE if here else GREY
+        left, right = i - 0.36, i + 0.36
+        ax.imshow(
+            row[:, None], cmap="PuOr_r", vmin=-limit, vmax=limit, aspect="auto",
+            extent=(left, right, 0, 1), interpolation="nearest",
+        )
+        ax.add_patch(Rectangle(
+            (left, 0), 0.72, 1, fill=False, edgecolor=color, linewidth=3 if here else 0.8,
+        ))
+        ax.text(i, 1.04, piece, ha="center", va="bottom", color=color if here else "black",
+                weight="bold" if here else "normal", fontsize=10)
+    ax.set_xlim(-0.6, len(pieces) - 0.4)
+    ax.set_ylim(-0.45, 1.2)
+    ax.axis("off")
+
+
+def draw_words(ax, pieces: Sequence[str], others: Sequence[str], color: str) -> None:
+    """The translation under the strips, the pieces that changed in colour."""
+    texts = [TextArea("says: ", textprops=dict(color=GREY, fontsize=11))]
+    for piece, other in zip(pieces, others, strict=True):
+        changed = piece != other
+        style = dict(color=color if changed else "black", weight="bold" if changed else "normal")
+        texts.append(TextArea(piece, textprops=dict(fontsize=13, **style)))
+    middle = sum(ax.get_xlim()) / 2
+    line = HPacker(children=texts, pad=0, sep=1, align="baseline")
+    ax.add_artist(AnnotationBbox(line, (middle, -0.25), frameon=False))
