@@ -72,7 +72,7 @@ def stations(book: BookModel) -> dict[str, tuple[str, str]]:
     config, base = book.model.config, paper.BASE
     m, n = len(book.pieces(book.source)), len(book.pieces(book.target))
     d, big = config.d_model, base.d_model
-    words = f"{base.vocab_size:,}".replace(",", " ")
+    words = f"{paper.STATED['5.1']['vocabulary_en_de'].value:,}".replace(",", " ")
     return {
         "text": ("1 sentence", "1 sentence"),
         "pieces": (f"{m}", "m"),

@@ -1,0 +1,66 @@
+"""§3.2.1 for one query: scores, division by √d_k, weights, mix."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from annotated.figures.style import BLUE, GREY, ORANGE, figure, style
+
+
+def one_query(
+    scores: Float[Tensor, " m"], scaled: Float[Tensor, " m"],
+    weights: Float[Tensor, " m"], values: Float[Tensor, "m d_v"],
+    pieces: Sequence[str], query: str,
+) -> Figure:
+    """The four stages of attention for one query, one panel each.
+
+    Panels 1 and 2 share their axis, so that the division shows as shorter
+    bars. The last row of panel 4 is the sum of the rows above it.
+    """
+    if len(pieces) != len(scores):
+        raise ValueError(f"{len(pieces)} pieces for {len(scores)} scores; expected one each")
+    parts = weights[:, None] * values
+    with style():
+        fig, axes = figure(6.4, 6.8, 2, 2)
+        fig.suptitle(f"“{query}” asks", x=0.01, ha="left", fontsize=14)
+        low, high = min(scores.min().item(), 0), max(scores.max().item(), 0)
+        room = 0.42 * (high - low)  # for the numbers at the ends of the bars
+        stages = [
+            ("1  scores: query · key", scores, GREY, (low - room, high + room), 1),
+            ("2  divided by √d_k", scaled, GREY, (low - room, high + room), 1),
+            ("3  weights: softmax", weights, BLUE, (0, 1.3), 2),
+        ]
+        for ax, (title, numbers, colour, limits, digits) in zip(axes.flat, stages, strict=False):
+            _bars(ax, numbers, colour, limits, digits)
+            _name_rows(ax, title, pieces)
+        axes[1, 0].set_xticks([0, 0.5, 1])
+        ax = axes[1, 1]
+        most = parts.abs().max().item()
+        rows = torch.cat([parts, parts.sum(0, keepdim=True)])
+        image = ax.imshow(rows, cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
+        ax.axhline(len(parts) - 0.5, color=ORANGE, linewidth=2)
+        _name_rows(ax, "4  mix: weight × value", [*pieces, "sum"])
+        ax.set_xlabel("channel of the value")
+        fig.colorbar(image, ax=ax, location="bottom", label="weight × value",
+                     ticks=MaxNLocator(5))
+    return fig
+
+
+def _bars(ax: Axes, numbers: Tensor, colour: str, limits: tuple[float, float], digits: int):
+    bars = ax.barh(range(len(numbers)), numbers, color=colour)
+    labels = [f"{x:.{digits}f}".replace("-", "−") for x in numbers.tolist()]
+    ax.bar_label(bars, labels, padding=3, fontsize=11)
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.set_xlim(limits)
+    ax.set_ylim(len(numbers) - 0.5, -0.5)
+
+
+def _name_rows(ax: Axes, title: str, names: Sequence[str]):
+    ax.set_title(title)
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params("y", length=0)

@@ -1,0 +1,38 @@
+"""How a training run went: the loss, and what the model can do by then."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from annotated.figures.style import BLUE, GREEN, GREY, ORANGE, RED, figure, style
+
+COLORS = ("#56b4e9", BLUE, GREEN, "#cc9a06", ORANGE, RED)
+MARKERS = "osD^vP"
+
+
+def training_curves(
+    losses: Sequence[float], accuracy: Mapping[int, Mapping[int, float]], groups: str
+) -> Figure:
+    """Above the loss of every update, below exact match by group.
+
+    ``losses`` are in nats a token, from update 1 on. ``accuracy`` is step →
+    group → share right, 0 to 1; each group is one line.
+    """
+    with style():
+        fig, (above, below) = figure(6.4, 5.4, 2, 1, sharex=True)
+        above.plot(range(1, len(losses) + 1), losses, color=GREY, linewidth=1)
+        above.set_ylabel("loss (nats a token)")
+        above.set_ylim(bottom=0)
+        above.set_title("Smoothed loss of each update")
+        for i, group in enumerate(sorted({g for share in accuracy.values() for g in share})):
+            points = [(step, share[group]) for step, share in accuracy.items() if group in share]
+            below.plot(
+                *zip(*points), color=COLORS[i % 6], marker=MARKERS[i % 6], markersize=4,
+                linewidth=1.6, label=str(group),
+            )
+        below.set_ylim(-0.03, 1.03)
+        below.set_xlabel("updates")
+        below.set_ylabel("share exactly right")
+        below.set_title("Unseen numbers translated exactly")
+        below.legend(title=groups, loc="lower right", ncols=2)
+    return fig

@@ -1,0 +1,689 @@
+"""Each rule of the notebook check: pages that break it and pages that keep it."""
+
+from decimal import Decimal
+
+import pytest
+from building import (
+    code,
+    hidden,
+    install,
+    notebook,
+    picture,
+    printed,
+    rewrite,
+    shown,
+    store,
+    text,
+    typed,
+)
+from nbformat import v4
+from pages import HIDDEN, INSTALL_CELL, numerals
+from pages.rules import BOOK_RULES, RULES, check
+
+CONCEPT = "03-2-1-scaled-dot-product-attention"
+EVIDENCE = "05-2-hardware-and-schedule"
+HEAD = "05-training"
+QUESTION = "# 3.2.1 Scaled Dot-Product Attention\n\n*Which word listens to which?*"
+ALT = "Seven bars, the tallest over the word forty"
+
+
+def raw_metadata(**metadata):
+    """A cell whose metadata no run would write."""
+    cell = code("1", typed("text/plain", "1"))
+    cell.metadata.update(metadata)
+    return cell
+
+
+def counted(cell, number):
+    cell.execution_count = number
+    return cell
+
+
+def result(content, number):
+    return v4.new_output("execute_result", {"text/plain": content}, execution_count=number)
+
+
+def section(title, body):
+    return text(f"## {title}\n\n{body}")
+
+
+def exercise(number, *solution):
+    return [text(f"### Exercise {number}: count\n\nHow many?"), *solution]
+
+
+def solution(source="x = 3\nassert x == 3", **more):
+    return code(source, tags=["solution", "hide-cell"], **more)
+
+
+def prediction(*answer):
+    return [text("Before it runs:\n\n**Predict.** Which bar is the tallest?"), *answer]
+
+
+ANSWER = [code("print('forty')", "forty\n"), hidden("answer = 2\nassert answer == 2")]
+FIGURE = code("_ = plt.plot([1])", picture(), alt=ALT)
+ASSERTED = hidden("x = 2\nassert x > 1")
+LONG = "\n".join(f"x{i} = {i}" for i in range(26))
+WORDS = "word " * 10
+
+# rule -> pages that break it, each as its cells.
+BREAKS = {
+    "execution-counts": [
+        [counted(code("x = 1"), 7)],
+        [code("x = 1"), counted(code("y = 1"), 3)],
+        [code("3", result("3", 9))],
+    ],
+    "stored-outputs": [
+        [code("1 + 1")],
+        [code("print(1)")],
+        [code("for i in range(2):\n    print(i)")],
+        [code("show(attend)\nx = 1")],
+    ],
+    "no-empty-cells": [[code(" ")], [text("")]],
+    "no-errors": [[code("1 / 0", v4.new_output("error", ename="E", evalue="v", traceback=[]))]],
+    "no-stderr": [[code("x = 1", printed("Warning: old\n", "stderr"))]],
+    "png-only": [
+        [code("x", typed("image/svg+xml", "<svg/>"))],
+        [code("x", typed("image/jpeg", "aaaa"))],
+        [code("x", typed("application/pdf", "aaaa"))],
+    ],
+    "no-widgets": [[code("x", typed("application/vnd.jupyter.widget-view+json", {}))]],
+    "no-latex": [[code("x", typed("text/latex", "$x$"))]],
+    "known-types": [[code("x", typed("application/javascript", "alert(1)"))]],
+    "no-addresses": [
+        [code("x", "<object object at 0x7f3a1c0b2d90>\n")],
+        [code("x", shown(text_html="<b>0x7f3a1c0b2d90</b>"))],
+    ],
+    "no-absolute-paths": [
+        [code("x", "/home/ada/book/page.py\n")],
+        [code("x = open('/tmp/a.txt')")],
+        [text("Look into /usr/lib/python3 for it.")],
+        [code("x", "C:\\Users\\ada\n")],
+    ],
+    "no-progress-bars": [
+        [code("from tqdm.auto import tqdm")],
+        [code("x", " 45%|████▌     | 9/20 [00:01<00:01,  8.9it/s]\n")],
+        [code("x", "step 1\rstep 2\n")],
+    ],
+    "file-size": [[code("x", "0123456789" * 60_001)]],
+    "plain-python": [[code("x = = 1")]],
+    "no-shell": [
+        [code("!ls")],
+        [code("files = !ls")],
+        [code("%matplotlib inline")],
+        [code("%%bash\nls")],
+        [code("x?")],
+        [code("get_ipython().system('ls')")],
+        [code(INSTALL_CELL + "\n")],
+    ],
+    "no-subprocess": [
+        [code("import subprocess")],
+        [code("from subprocess import run")],
+        [code("import os\n_ = os.system('ls')")],
+        [code("import os\n_ = os.popen('ls')")],
+    ],
+    "no-network": [
+        [code("import requests")],
+        [code("from urllib.request import urlopen")],
+        [code("import pooch")],
+        [code("import socket")],
+        [code("x = read_table('https://example.org/a.csv')")],
+        [code("import torch\nx = torch.hub.load('a/b', 'c')")],
+    ],
+    "no-live-display": [
+        [code("from IPython.display import clear_output")],
+        [code("_ = display(1, display_id=True)")],
+    ],
+    "seeded": [
+        [code("import torch\nx = torch.randn(3)")],
+        [code("import torch\nx = torch.randn(3)\n_ = torch.manual_seed(1)")],
+        [code("from torch import randperm\nx = randperm(3)")],
+        [code("import torch.nn.functional as F\ny = F.dropout(x, 0.5)")],
+        [code("from torch import nn\nlayer = nn.Linear(2, 3)")],
+        [code("import torch\ng = torch.Generator()\nx = torch.rand(3, generator=g)")],
+        [code("x = y.normal_()")],
+        [code("import numpy as np\nr = np.random.default_rng()")],
+        [code("import numpy as np\nr = np.random.default_rng(None)")],
+        [code("import numpy as np\nx = np.random.rand(3)")],
+        [code("import random\nx = random.choice([1, 2])")],
+        [code("import random\nr = random.Random()")],
+        [code("from annotated import MultiHeadAttention\na = MultiHeadAttention()")],
+        [code("import torch as t, random\n_ = t.manual_seed(1)\nx = random.random()")],
+        [code("import uuid\nx = uuid.uuid4()")],
+    ],
+    "install-cell": [
+        [code("x = 1")],
+        [],
+        [code(INSTALL_CELL + "\n", tags=[HIDDEN])],
+        [code(INSTALL_CELL)],
+        [code(INSTALL_CELL.replace("--quiet", "-q"), tags=[HIDDEN])],
+        [install(), install()],
+    ],
+    "plots-assigned": [
+        [code("ax.plot([1])", "x\n")],
+        [code("axes[0].set_title('a')", "x\n")],
+        [code("plt.plot([1])", "x\n")],
+        [code("fig.suptitle('a')", "x\n")],
+        [code("from annotated.figures import maps\nmaps.draw(w)", "x\n")],
+        [code("from annotated.figures.maps import draw\ndraw(w)", "x\n")],
+        [code("draw(w)", "[<matplotlib.lines.Line2D>]\n")],
+    ],
+    "no-trailing-semicolon": [[code("ax.plot([1]);", "x\n")], [code("x = 1;  # quiet\ny = 2")]],
+    "tags": [
+        [code("x = 1", tags=["nbval-ignore-output"])],
+        [code("x = 1", tags=["nbval-skip"])],
+        [code("x = 1", tags=["raises-exception"])],
+        [code("x = 1", tags=["skip-execution"])],
+        [code("x = 1", tags=["remove_cell"])],
+        [code("x = 1", tags=["measured-figure"])],
+        [code("# NBVAL_IGNORE_OUTPUT\nx = 1")],
+        [code("x = 1\n    # NBVAL_SKIP")],
+    ],
+    "no-redefinition": [
+        [code("def scaled_dot_product_attention(q, k):\n    return q @ k")],
+        [code("class MultiHeadAttention:\n    pass")],
+        [code("if True:\n    def scaled_dot_product_attention(q):\n        return q")],
+        [code("scaled_dot_product_attention = lambda q: q")],
+    ],
+    "alt-text": [
+        [code("x", picture())],
+        [code("x", picture(), alt="a bar chart")],
+        [code("x = 1", alt=ALT)],
+        [code("x", picture(), alt="_images/attention-weights-of-342.png")],
+        [text("![](swap.png)")],
+        [text("![a swap](swap.png)")],
+        [text("```{figure} swap.png\n:name: swap\n```")],
+        [code("x", shown(text_html="<img src='a.png'>"))],
+        [code("x", shown(text_html="<svg><path d='M0 0'/></svg>"))],
+    ],
+    "one-figure": [[code("x", picture(), picture(), alt=ALT)]],
+    "figure-asserted": [
+        [FIGURE],
+        [FIGURE, text("A reading."), ASSERTED],
+        [FIGURE, code("x = 2\nassert x > 1")],
+        [FIGURE, hidden("x = 2")],
+        [FIGURE, hidden("assert True")],
+    ],
+    "measured-bound": [
+        [code("x", "accuracy ≈ 0.98\n")],
+        [code("x", "accuracy ≈ 0.98\n"), code("x = 2\nassert x > 1")],
+        [code("x", "accuracy ≈ 0.98\n"), hidden("x = 2\nassert x")],
+        [code("x", shown(text_html="<td>≈&nbsp;0.98</td>")), text("so"), ASSERTED],
+    ],
+    "measured-blanked": [[code("x", "accuracy ≈ nan\n")], [code("x", "loss ≈ {loss}\n")]],
+    "no-timed-assertion": [
+        [code("import time\nt = time.perf_counter()\nassert t > 0")],
+    ],
+    "cell-length": [[code(LONG)], [hidden(LONG)]],
+    "title": [
+        [text("No heading")],
+        [text("# Attention")],
+        [text("# 3.2 Scaled Dot-Product Attention")],
+        [text("# Scaled Dot-Product Attention"), text("# Another")],
+        [text("First this."), text("# Scaled Dot-Product Attention")],
+    ],
+    "place": [[text("# Scaled Dot-Product Attention\n\n*Who?*")], [text("# A\n\n§3.2.11, §3.2")]],
+    "question": [
+        [text("# Scaled Dot-Product Attention\n\nWhich word listens to which?")],
+        [text("# Scaled Dot-Product Attention\n\n*A statement of some length.*")],
+        [text("# Scaled Dot-Product Attention\n\n**Which word listens?**")],
+        [text("# Scaled Dot-Product Attention")],
+    ],
+    "paper-and-measured": [[text(QUESTION)], [section("What the paper says", "Much.")]],
+    "where-it-lives": [
+        [text(QUESTION)],
+        [section("Where it lives", "`annotated.model.attention`")],
+        [section("Where it lives", "`tests/test_attention.py`")],
+        [section("Where it lives", "`annotated.model.memory`, `tests/test_attention.py`")],
+        [section("Where it lives", "`annotated.model.attention.None_`, `tests/test_attention.py`")],
+        [section("Where it lives", "`annotated.model.attention`, `tests/test_memory.py`")],
+        [section("Where it lives", "`annotated.model`, `tests/test_attention.py::test_none`")],
+    ],
+    "book-model": [[install(), code("x = 1")]],
+    "strip-first": [[code("x = 1"), code("where('memory')", "x\n")]],
+    "shows-package": [
+        [code("assert torch.allclose(a, b)")],
+        [code("show(MultiHeadAttention)", "x\n"), code("x = 1\nassert x == 1")],
+    ],
+    "predict": [
+        [text(QUESTION)],
+        [*prediction(*ANSWER), *prediction(*ANSWER)],
+        [*(prediction(*ANSWER) * 6)],
+        [*(prediction(*ANSWER) * 2), *prediction(text("Well."), *ANSWER)],
+        [*(prediction(*ANSWER) * 2), *prediction(hidden("x = 1"), *ANSWER)],
+        [*(prediction(*ANSWER) * 2), *prediction(code("x = 1"), ASSERTED)],
+        [*(prediction(*ANSWER) * 2), *prediction(ANSWER[0], text("So."), ASSERTED)],
+    ],
+    "exercises": [
+        [text(QUESTION)],
+        exercise(1, solution()),
+        [cell for n in range(1, 6) for cell in exercise(n, solution())],
+        [*exercise(1, solution()), *exercise(3, solution())],
+        [*exercise(1, solution()), *exercise(2)],
+        [*exercise(1, solution()), *exercise(2, code("x = 1\nassert x"))],
+        [*exercise(1, solution()), *exercise(2, solution("x = 1"))],
+    ],
+    "solutions-folded": [[code("x = 1\nassert x", tags=["solution"])]],
+    "headings": [
+        [text("## The *softmax* 🎉")],
+        [text("## Dividing by $\\sqrt{d_k}$")],
+        [text("## Memory → decoder")],
+    ],
+    "links": [
+        [text("[there](nothing.ipynb)")],
+        [text("[there](unlisted.md#part)")],
+        [text("[there](../../elsewhere.md)")],
+        [text("![a picture of many words](none.png)")],
+        [text("{doc}`nothing`")],
+        [text("{doc}`that page <nothing>`")],
+    ],
+    "boxes": [
+        [text(":::{note}\na\n:::\n\n:::{tip}\nb\n:::"), text("```{admonition} Look\nc\n```")],
+        [text("> [!NOTE]\n> a\n\n> [!TIP]\n> a\n\n```{margin}\nb\n```")],
+    ],
+    "numerals": [
+        [text("It took 150 steps.")],
+        [text("It reached 99.4 %.")],
+        [text("There are `420` pieces.")],
+        [text("The base model has 38 000 pieces.")],
+        [text("Rate $1.75 \\times 10^{-7}$.")],
+        [code("print(0.8123)", "0.8123\n"), text("The weight is 0.82.")],
+        [hidden("print(150)", "150\n"), text("It took 150 steps.")],
+        [text("accuracy 0.88")],
+        [code("x = find('sorting')"), text("The curve starts at 31.7.")],
+        [code("x", picture(), alt="Seven bars, the tallest one at 0.83 over forty")],
+    ],
+}  # fmt: skip
+
+# rule -> pages that keep it, though they come near.
+KEEPS = {
+    "execution-counts": [[install(), text("a"), code("x = 1"), code("3", result("3", 3))]],
+    "stored-outputs": [
+        [code("x = 1"), code("1 + 1", "2\n"), code("_ = ax.plot()"), code("assert_close(a, b)")],
+        [code("if x:\n    print(1)"), code("def f():\n    print(1)"), code("loss.backward()")],
+    ],
+    "no-absolute-paths": [
+        [text("See https://example.org/home/page or ~/.cache, and/or src/annotated.")],
+        [code("x", shown(text_html="<p>a</p><var>b</var>"))],
+    ],
+    "no-progress-bars": [[code("x", "| 99%| all |\n")]],
+    "no-shell": [[install()], [code("x = 5 % 3\ny = not x != 2")]],
+    "no-network": [[install()], [code("import urllib.parse\nprint('https://a')", "x\n")]],
+    "seeded": [
+        [code("import torch\n_ = torch.manual_seed(1)"), code("x = torch.randn(3)")],
+        [code("import torch\ng = torch.Generator().manual_seed(1)\ntorch.rand(3, generator=g)")],
+        [code("import torch\ng = torch.Generator()\n_ = g.manual_seed(1)\nx.normal_(generator=g)")],
+        [code("import numpy as np\nrng = np.random.default_rng(1)\nx = rng.multinomial(3, p)")],
+        [code("from torch import nn\na = nn.ReLU()\n_ = nn.init.zeros_(w)")],
+        [code("from torch import nn, manual_seed\n_ = manual_seed(3)\na = nn.Linear(2, 3)")],
+    ],
+    "install-cell": [[install(), code("x = 1")]],
+    "plots-assigned": [
+        [code("_ = ax.plot([1])")],
+        [code("ax.plot([1])\nplt.show()"), code("figure_count(3)", "3\n")],
+    ],
+    "no-trailing-semicolon": [[code("x = 'a;'\ny = 1; z = 2  # x;")]],
+    "tags": [[install(), solution(), code("x = 1", tags=["hide-input"])]],
+    "no-redefinition": [
+        [code("def mix(w, v):\n    return w @ v"), code("class Mine:\n    def attend(self): ...")],
+    ],
+    "alt-text": [
+        [FIGURE, text("![The swap: two becomes six](swap.png)")],
+        [text("```{figure} swap.png\n:name: swap\n:alt: The swap: two becomes six\n```")],
+        [code("x", shown(text_html="<svg aria-label='a'><path/></svg><svg aria-hidden='true'/>"))],
+    ],
+    "figure-asserted": [
+        [FIGURE, ASSERTED],
+        [FIGURE, hidden("import torch\ntorch.testing.assert_close(a, b)")],
+        [hidden("_ = plt.plot()", picture())],
+    ],
+    "measured-bound": [
+        [code("x", "accuracy ≈ 0.98\n"), ASSERTED],
+        [code("show(f)", shown(text_markdown="# about ≈ 85 s"))],
+    ],
+    "measured-blanked": [[code("x", "≈ 0.98, ≈-3, ≈  7 of 10\n")]],
+    "no-timed-assertion": [[code("import time\nt = time.perf_counter()"), ASSERTED]],
+    "cell-length": [[code(LONG.replace("x0 = 0\n", "\n\n"))]],
+    "title": [[text("# Scaled Dot-Product Attention")], [text(QUESTION)]],
+    "place": [[text(QUESTION)], [text("# Scaled Dot-Product Attention\n\nThis is §3.2.1.")]],
+    "question": [[text(QUESTION)], [text("# Any title"), text("_Which one of the two?_\n\nMore.")]],
+    "paper-and-measured": [[section("The paper says, we measured", "Both.")]],
+    "where-it-lives": [
+        [section("Where it lives", "`annotated.model.attention`, `tests/test_attention.py`")],
+        [section("Where this lives", "`src/annotated/model/attention.py`,\n"
+                 "`annotated.model.attention.MultiHeadAttention`,\n"
+                 "`tests/test_attention.py::test_rows_sum_to_one`")],
+    ],
+    "book-model": [[install(), code("from annotated.notebook import book_model")]],
+    "strip-first": [[install(), code("where('memory')", "x\n"), code("x = torch.where(a, b, c)")]],
+    "shows-package": [
+        [code("show(MultiHeadAttention)", "x\n"), code("assert torch.allclose(a, b)")],
+    ],
+    "predict": [prediction(*ANSWER) * 3],
+    "exercises": [[*exercise(1, solution()), *exercise(2, code("y = 1"), solution())]],
+    "solutions-folded": [[solution()]],
+    "headings": [[text("## Learned or sinusoidal – no difference?\n\n```python\n# $x\n```")]],
+    "links": [
+        [text("[a](index.md) [b](#here) [c](https://a.b/c.md) [d](notes.ipynb#e) {doc}`index`")],
+    ],
+    "boxes": [
+        [text(":::{note}\n:::\n\n:::{tip}\n:::\n\n```{admonition} S\n:class: dropdown\nx\n```")],
+    ],
+    "numerals": [
+        [text("Section 3.2.1, §5.2 and Tables 11 and 12; in 2017 (Vaswani et al., 2017), v5.")],
+        [text("float32, P100, newstest2014, $x_{12}$, 16-bit, {cite}`a2017`, [a](b12.md)")],
+        [text("The base model has 37 000 pieces, or 37\u202f000, 37,000, $37\\,000$, $37{,}000$.")],
+        [text("It trained 100 000 steps, with $\\epsilon = 10^{-9}$ and 4.5 million pairs.")],
+        [text("BLEU is 28.4, or 2.3 × 10¹⁹ FLOPs, or $2.3 \\cdot 10^{19}$, for 65 million.")],
+        [code("print(0.8123)", "0.8123\n"), text("The weight is 0.81, that is 81 %.")],
+        [code("print(949_888)", "949888\n"), text("That is 0.95 million, or 949 888.")],
+        [code("x", shown(text_html="<table><td>37.25</td></table>")), text("It is 37.25.")],
+        [code("x = find('sorting')"), text("accuracy 0.877, or 87.65 %")],
+        [code("x", "12 345 7\n"), text("There are 12 and 345.")],
+    ],
+}  # fmt: skip
+
+# Rules that look at more than one small notebook have tests of their own below.
+APART = {
+    "kernelspec", "volatile-metadata", "normal-form", "median-length", "cell-count", "word-count",
+    "early-output", "in-toc", "one-source", "file-name",
+}  # fmt: skip
+
+
+def found(tree, rule, cells, stem=CONCEPT):
+    path = store(tree.folder / f"{stem}.ipynb", *cells)
+    return [finding for finding in check([path], tree) if finding.rule == rule]
+
+
+def cases(table):
+    return [
+        pytest.param(rule, cells, id=f"{rule}-{n}")
+        for rule, pages in table.items()
+        for n, cells in enumerate(pages)
+    ]
+
+
+@pytest.mark.parametrize(("rule", "cells"), cases(BREAKS))
+def test_breaks(tree, rule, cells):
+    (tree.folder / "unlisted.md").write_text("# A page that is not in the table of contents\n")
+    findings = found(tree, rule, cells)
+    assert findings
+    for finding in findings:
+        assert str(finding).startswith(str(tree.folder / CONCEPT))
+        assert f"[{rule}]" in str(finding)
+
+
+@pytest.mark.parametrize(("rule", "cells"), cases(KEEPS))
+def test_keeps(tree, rule, cells):
+    (tree.folder / "swap.png").write_bytes(b"")
+    store(tree.folder / "notes.ipynb", text("# Notes"))
+    assert [str(finding) for finding in found(tree, rule, cells)] == []
+
+
+def test_every_rule_is_tested():
+    assert BREAKS.keys() | APART == RULES.keys()
+    assert BREAKS.keys() & APART == set()
+
+
+def whole_page():
+    """A concept page that keeps every rule."""
+    prose = text("Each word asks. " * 60)
+    return [
+        install(),
+        text(QUESTION),
+        code("from annotated.notebook import book_model, show, where\nwhere('memory')", "strip\n"),
+        code("book = book_model()\nprint(7)", "7\n"),
+        *[prose] * 7,
+        code("show(MultiHeadAttention)", shown(text_markdown="```python\nclass …\n```")),
+        code("ours = theirs = 1\nassert torch.allclose(ours, theirs)"),
+        *prediction(*ANSWER), *prediction(*ANSWER),
+        *prediction(FIGURE, ASSERTED),
+        *[code("x = 1")] * 4,
+        section("The paper says, we measured", "Heads: 8 there, 4 here. Weights sum to one."),
+        section("Where it lives", "`annotated.model.attention`, `tests/test_attention.py`."),
+        text("## Exercises"), *exercise(1, solution()), *exercise(2, solution()),
+    ]  # fmt: skip
+
+
+def test_a_whole_page_keeps_every_rule(tree):
+    store(tree.folder / f"{CONCEPT}.ipynb", *whole_page())
+    pages = [path for path in tree.pages if path.stem != "index"]
+    assert [str(finding) for finding in check([*pages, tree.folder / "index.md"], tree, True)] == []
+
+
+def test_findings_name_file_cell_and_rule(tree):
+    path = store(tree.folder / "notes.ipynb", install(), text("# N"), code("x = 1"), code("!ls"))
+    lines = [str(finding) for finding in check([path], tree)]
+    assert lines == [f"{path}: cell 2 (id c3): [no-shell] a shell command or magic (`!`, `%`, `?`)"]
+
+
+def test_all_findings_of_all_pages_are_listed(tree):
+    store(tree.folder / "notes.ipynb", code("!ls"), code("1 + 1"))
+    (tree.folder / "index.md").write_text("# One\n\n# Two\n")
+    rules = [finding.rule for finding in check(tree.pages, tree)]
+    assert sorted(rules) == ["install-cell", "no-shell", "stored-outputs", "title", "title"]
+
+
+def test_unreadable_file(tree):
+    path = tree.folder / "notes.ipynb"
+    path.write_text("{")
+    assert [finding.rule for finding in check([path], tree)] == ["readable"]
+
+
+# ----------------------------------------------------- rules with a page of their own
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("kernelspec", lambda nb: nb.metadata.kernelspec.update(name="conda-env-book-py")),
+        ("kernelspec", lambda nb: nb.metadata.pop("kernelspec")),
+        ("volatile-metadata", lambda nb: nb.metadata.language_info.update(version="3.11.7")),
+        ("volatile-metadata", lambda nb: nb.metadata.update(widgets={})),
+        ("volatile-metadata", lambda nb: nb.cells[0].metadata.update(execution={})),
+        ("normal-form", lambda nb: nb.cells[0].metadata.update(jupyter={"source_hidden": True})),
+    ],
+)
+def test_stored_form(tree, rule, change):
+    path = store(tree.folder / "notes.ipynb", text("# Notes"))
+    assert not {"kernelspec", "volatile-metadata", "normal-form"} & {
+        finding.rule for finding in check([path], tree)
+    }
+    book = notebook(text("# Notes"))
+    change(book)
+    rewrite(path, book)
+    assert rule in {finding.rule for finding in check([path], tree)}
+
+
+def test_streams_in_pieces_are_not_the_normal_form(tree):
+    book = notebook(code("print(1)", "1\n"))
+    book.cells[0].outputs = [printed("1"), printed("\n")]
+    path = tree.folder / "notes.ipynb"
+    rewrite(path, book)
+    assert "normal-form" in {finding.rule for finding in check([path], tree)}
+
+
+def short(lines):
+    return code("\n".join(f"x{i} = {i}" for i in range(lines)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "stem", "cells", "kept"),
+    [
+        ("cell-count", CONCEPT, [short(1)] * 11, False),
+        ("cell-count", CONCEPT, [install(), *[short(1)] * 11, *[ASSERTED] * 9], False),
+        ("cell-count", CONCEPT, [*[short(1)] * 11, solution()], True),
+        ("cell-count", EVIDENCE, [short(1)] * 25, True),
+        ("cell-count", EVIDENCE, [short(1)] * 26, False),
+        ("cell-count", HEAD, [short(1)], True),
+        ("median-length", CONCEPT, [short(1), short(8), short(20)], True),
+        ("median-length", CONCEPT, [short(1), short(9), short(20)], False),
+        ("median-length", CONCEPT, [*[hidden("x = 1")] * 5, short(9)], False),
+        ("word-count", CONCEPT, [text(WORDS * 119)], False),
+        ("word-count", CONCEPT, [text(WORDS * 120)], True),
+        (
+            "word-count",
+            CONCEPT,
+            [text(WORDS * 120 + "\n```python\n" + WORDS * 200 + "\n```")],
+            True,
+        ),
+        ("word-count", CONCEPT, [text(WORDS * 251)], False),
+        ("word-count", HEAD, [text(WORDS * 60)], True),
+        ("word-count", HEAD, [text(WORDS * 61)], False),
+        ("word-count", EVIDENCE, [text(WORDS)], True),
+        ("early-output", CONCEPT, [text(WORDS * 25), code("1", "1\n"), text(WORDS)], True),
+        ("early-output", CONCEPT, [text(WORDS * 26), code("1", "1\n")], False),
+        ("early-output", CONCEPT, [code("where('ids')", "1\n"), text(WORDS * 26)], False),
+        ("early-output", CONCEPT, [code("show(f)\nshow(g)", "1\n"), text(WORDS * 26)], False),
+        ("early-output", CONCEPT, [hidden("1", "1\n"), text(WORDS * 26)], False),
+        ("early-output", CONCEPT, [code("x = 1"), text(WORDS * 26)], False),
+        ("predict", EVIDENCE, prediction(*ANSWER), True),
+        ("predict", EVIDENCE, [text("# 5.2")], False),
+        ("exercises", EVIDENCE, [text("# 5.2")], True),
+        ("book-model", "04-table-1-measured", [code("x = 1")], True),
+        ("book-model", "06-1-machine-translation", [code("x = 1")], False),
+        ("title", "04-table-1-measured", [text("# Table 1, measured")], True),
+        ("place", "04-table-1-measured", [text("# Table 1, measured")], False),
+        ("place", "08-attention-visualizations", [text("# Attention Visualizations")], True),
+        ("question", "notes", [text("# Notes")], True),
+        ("file-name", "Notes", [], False),
+        ("file-name", "my_notes", [], False),
+        ("file-name", "search", [], False),
+        ("file-name", "03-6-more-attention", [], False),
+        ("file-name", "05-speed", [], True),
+        ("file-name", "one-sentence", [], True),
+        ("in-toc", "one-sentence", [], False),
+        ("in-toc", "notes", [], True),
+    ],
+)
+def test_by_kind_of_page(tree, rule, stem, cells, kept):
+    assert (found(tree, rule, cells, stem) == []) is kept
+
+
+def test_one_source_a_page(tree):
+    assert found(tree, "one-source", [], "notes") == []
+    (tree.folder / "notes.md").write_text("# Notes\n")
+    assert len(found(tree, "one-source", [], "notes")) == 1
+
+
+def test_markdown_pages_have_rules_too(tree):
+    (tree.folder / "index.md").write_text(
+        "---\nversion: 150\n---\n# The 🎉 book\n\n![](a.png)\n\nIt took 150 steps, see [x](y.md).\n"
+        "/home/ada\n\n:::{note}\n:::\n:::{note}\n:::\n:::{note}\n:::\n"
+    )
+    rules = {finding.rule for finding in check([tree.folder / "index.md"], tree)}
+    assert rules == {"headings", "alt-text", "numerals", "links", "no-absolute-paths", "boxes"}
+
+
+def test_the_kinds_of_all_pages_of_the_paper(tree):
+    kinds = {}
+    for stem in tree.sections:
+        kinds.setdefault(tree.kind(stem), []).append(stem[:4].rstrip("-"))
+    assert kinds["chapter head"] == ["03-m", "04-w", "05-t", "06-r"]
+    assert kinds["concept"] == ["01-i", "02-b", "03-1", *["03-2"] * 4, "03-3", "03-4", "03-5"]
+    assert kinds["evidence"][:4] == ["05-1", "05-2", "05-3", "05-4"]
+    assert kinds["evidence"][4:] == ["06-1", "06-2", "06-3", "04-t", "04-t", "05-s"]
+    assert kinds["other"] == ["00-a", "07-c", "08-a"]
+
+
+# --------------------------------------------------------------------- exceptions
+
+
+def test_exceptions_are_let_through_and_must_be_needed(tree):
+    tree.exceptions.write_text(
+        '[[numeral]]\npage = "notes"\nvalue = "150"\nreason = "a"\n'
+        '[[numeral]]\npage = "*"\nvalue = "0.83"\nreason = "a"\n'
+        '[[ignore-output]]\npage = "notes"\ncell = "c1"\nreason = "a"\n'
+        '[[measured-figure]]\npage = "notes"\ncell = "c9"\nreason = "a"\n'
+    )
+    cells = [text("# N\n\n150, 0.83 and 0.84"), code("x = 1", tags=["nbval-ignore-output"])]
+    path = store(tree.folder / "notes.ipynb", *cells)
+    findings = [f for f in check([path], tree, whole=True) if f.rule != "install-cell"]
+    assert [(f.rule, f.message.split(" ")[0]) for f in findings] == [
+        ("numerals", "'0.84'"),
+        ("unused-exception", "no"),
+    ]
+    assert "[[measured-figure]] notes, c9" in findings[-1].message
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '[[numeral]]\npage = "notes"\nvalue = "150"\n',
+        '[[numeral]]\npage = "notes"\nvalue = "150"\nreason = ""\n',
+        '[[numeral]]\npage = "notes"\ncell = "a"\nreason = "b"\n',
+        '[[boxes]]\npage = "notes"\nvalue = "a"\nreason = "b"\n',
+    ],
+)
+def test_an_exception_says_where_and_why(tree, entry):
+    tree.exceptions.write_text(entry)
+    with pytest.raises(ValueError, match="a page, a value or cell, and a reason"):
+        tree.allows("numeral", "notes", "150")
+
+
+def test_tree_size(tree):
+    assert list(BOOK_RULES["tree-size"](tree)) == []
+    (tree.folder / "big.ipynb").write_bytes(b" " * 10_000_001)
+    assert len(list(BOOK_RULES["tree-size"](tree))) == 1
+
+
+# ----------------------------------------------------------------------- numerals
+
+
+@pytest.mark.parametrize(
+    ("prose", "values"),
+    [
+        ("37 000 pieces", ["37000"]),
+        ("37\u202f000 and 37,000 and 37\\,000", ["37000"] * 3),
+        ("1e-9, 1.5e-9, 12e3", ["0.0000000015", "12000"]),
+        ("2.0 and 0.1 and 0.10 and 007", ["2.0", "0.10"]),
+        ("6.99 × 10⁻⁴, $6.99 \\times 10^{-4}$, 6.99 \\cdot 10^4", ["0.000699"] * 2 + ["69900"]),
+        ("10^{6} and 10⁶", []),
+        ("$10000^{2i/d}$", ["10000"]),
+        ("99 % or 99.5%", ["99", "99.5"]),
+        ("8-15 minutes, 12–25 cells", ["15", "12", "25"]),
+        ("d_model=512 and `d_k = 64`", ["512", "64"]),
+        ("section 12, Figures 10 and 11, equation (12), Table 10–12", []),
+        ("see 3.2.1 and [5.2 Hardware](a.md)", []),
+        ("## 3.22 Title", []),
+        ("<img width=320> and https://a.b/123", []),
+        ("Python 3.11, version 1.26", []),
+        ("a width of 2048 in 2017", ["2048"]),
+    ],
+)
+def test_numerals_in_prose(prose, values):
+    assert [n[0].value for n in numerals.in_prose(prose)] == [Decimal(v) for v in values]
+
+
+@pytest.mark.parametrize(
+    ("prose", "number", "stands"),
+    [
+        ("0.81", "0.8123", True),
+        ("0.81", "0.8151", False),
+        ("81 %", "0.8123", True),
+        ("81 %", "81.4", True),
+        ("81", "0.8123", False),
+        ("0.95 million", "949888", True),
+        ("0.94 million", "949888", False),
+        ("65 million", "65", True),
+        ("37 000", "37012", False),
+        ("1.7 × 10⁻⁷", "1.746928e-7", True),
+        ("12.5", "-12.5", True),
+    ],
+)
+def test_rounding(prose, number, stands):
+    (readings,) = numerals.in_prose(prose)
+    assert numerals.known(readings, {abs(Decimal(number))}) is stands
+
+
+def test_numbers_of_values():
+    from dataclasses import dataclass
+    from types import SimpleNamespace
+
+    @dataclass
+    class Row:
+        heads: int
+        rates: tuple
+
+    root = {"a": [Row(8, (0.1, float("nan")))], 3: {"b": -2.5}, "c": True, "d": "77"}
+    assert numerals.in_values(root) == {Decimal(n) for n in ("8", "0.1", "3", "2.5")}
+    assert numerals.in_values(SimpleNamespace(x=1)) == set()

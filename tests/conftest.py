@@ -1,0 +1,63 @@
+"""What every test shares: threads, Hypothesis profiles, and the rule for missing programs.
+
+The run-time check of shapes is switched on by pytest's options in pyproject.toml
+(`--jaxtyping-packages`). It works because nothing here imports `annotated`: a module that is
+imported before the hook stands goes unchecked.
+"""
+
+import os
+import shutil
+
+# Before anything imports torch or Matplotlib: with two pytest workers on two cores a second thread
+# only waits, and no test may open a window.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import pytest
+from hypothesis import settings
+
+IN_CI = os.environ.get("CI") == "true"
+NO_PROGRAM = "no program: "
+
+# No deadline: the first example pays for imports and first calls. CI draws the same examples in
+# every run, so that a red build is about the commit; a developer's runs keep looking for new ones.
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("here", deadline=None)
+settings.load_profile("ci" if IN_CI else "here")
+
+
+@pytest.fixture(scope="session")
+def need():
+    """`need("chromium", "what for")` gives the program's path; without it the test skips.
+
+    Where CI=true it fails instead. Of several names, `need(("c++", "g++"), …)`, the first wins.
+    """
+
+    def find(names: str | tuple[str, ...], purpose: str) -> str:
+        names = (names,) if isinstance(names, str) else names
+        for path in map(shutil.which, names):
+            if path:
+                return path
+        pytest.skip(f"{NO_PROGRAM}{' or '.join(names)} ({purpose})")
+
+    return find
+
+
+def _fail_if_a_program_is_missing(report):
+    """A reader's machine may lack Chromium or a compiler; on CI a silent skip would be a hole."""
+    if IN_CI and report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason.startswith(NO_PROGRAM):
+            report.outcome = "failed"
+            report.longrepr = f"CI must not skip: {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    return _fail_if_a_program_is_missing((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    return _fail_if_a_program_is_missing((yield))

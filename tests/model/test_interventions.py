@@ -1,0 +1,190 @@
+"""cut_heads: what a head adds is gone inside the block, and all is as before after it."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from annotated.model import MultiHeadAttention, record_attention
+from annotated.model.interventions import cut_heads
+
+ENCODER = "encoder.layers.0.self_attention"
+SELF = "decoder.layers.1.self_attention"
+CROSS = "decoder.layers.1.cross_attention"
+HEADS, D_V = 3, 7  # of the small models made by build
+
+
+@pytest.fixture
+def batch(build, sentences, pad):
+    config = build().config
+    return (
+        pad(sentences([7, 3, 5], config), config.pad_id),
+        pad(sentences([4, 4, 2], config, seed=1), config.pad_id),
+    )
+
+
+def bits(model):
+    """Every weight as integers: unlike ==, tells 0.0 from -0.0 and NaN from NaN."""
+    return {name: p.detach().view(torch.int32).clone() for name, p in model.named_parameters()}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    heads=st.integers(1, 5), d_v=st.integers(1, 7), bias=st.booleans(),
+    seed=st.integers(0, 99), data=st.data(),
+)
+def test_the_output_is_the_sum_over_the_heads_that_are_left(heads, d_v, bias, seed, data):
+    """From the recorded weights alone: out = bias + Σ over heads left of A_i V_i W_i^O."""
+    cut = data.draw(st.sets(st.integers(0, heads - 1)))
+    torch.manual_seed(seed)
+    layer = MultiHeadAttention(11, heads, d_k=5, d_v=d_v, bias=bias).double()
+    x, memory = torch.randn(2, 3, 11).double(), torch.randn(2, 13, 11).double()
+    with cut_heads(layer, {"": cut}), record_attention(layer) as seen, torch.no_grad():
+        out = layer(x, memory)
+    with torch.no_grad():
+        values = layer.w_v(memory).unflatten(-1, (heads, d_v)).transpose(1, 2)
+        rows = layer.w_o.weight.T.unflatten(0, (heads, d_v))
+        parts = seen[""] @ values @ rows  # what each head adds, (batch, heads, n, d_model)
+        expected = sum(
+            (parts[:, i] for i in range(heads) if i not in cut), torch.zeros_like(out)
+        )
+        expected = expected + (layer.w_o.bias if bias else 0)
+    assert (out - expected).abs().max() < 1e-12
+
+
+def test_only_the_named_heads_of_the_named_layers_change(build):
+    model = build()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    with cut_heads(model, {ENCODER: [2], CROSS: [0, 1]}):
+        after = {name: p.detach().clone() for name, p in model.named_parameters()}
+    for name, kept in before.items():
+        expected = kept.clone()
+        if name == f"{ENCODER}.w_o.weight":
+            expected[:, 2 * D_V :] = 0
+        if name == f"{CROSS}.w_o.weight":
+            expected[:, : 2 * D_V] = 0
+        assert torch.equal(after[name], expected), name
+    assert not torch.equal(before[f"{ENCODER}.w_o.weight"], after[f"{ENCODER}.w_o.weight"])
+
+
+def test_the_model_answers_otherwise_inside_and_as_before_outside(build, batch):
+    model = build()
+    with torch.no_grad():
+        plain = model(*batch)
+        for name in (ENCODER, SELF, CROSS):
+            with cut_heads(model, {name: [1]}):
+                assert (model(*batch) - plain).abs().max() > 1e-3, name
+            assert torch.equal(model(*batch), plain)
+
+
+def test_the_cut_layer_still_attends_as_it_did(build, batch):
+    """What a head looks at stays; what it says is not heard."""
+    model = build()
+    with record_attention(model) as seen, torch.no_grad():
+        model(*batch)
+        plain = dict(seen)
+        with cut_heads(model, {ENCODER: [0]}):
+            model(*batch)
+    assert torch.equal(seen[ENCODER], plain[ENCODER])
+    later = "encoder.layers.1.self_attention"
+    assert not torch.equal(seen[later], plain[later])
+
+
+def test_a_search_step_by_step_feels_the_cut_as_well(build, batch):
+    model = build(torch.float64)
+    source, target = batch
+    with cut_heads(model, {SELF: [0], CROSS: [1, 2]}), torch.no_grad():
+        whole = model(source, target)
+        cache = model.start(source, capacity=4)
+        steps = [model.step(target[:, t], cache) for t in range(4)]
+    assert (torch.stack(steps, 1) - whole).abs().max() < 1e-10
+
+
+def test_all_heads_cut_leave_the_residual_alone(build, batch):
+    """With nothing to add, the sub-layer normalises its input."""
+    model = build()
+    source, _ = batch
+    layer = model.encoder.layers[0]
+    x = model.embed(source, "source")
+    mask = (source != model.config.pad_id)[:, None, None]
+    with cut_heads(model, {ENCODER: range(HEADS)}), torch.no_grad():
+        out = layer.sublayer_1(x, layer.self_attention, None, mask)
+        assert torch.equal(out, layer.sublayer_1.norm(x))
+
+
+@pytest.mark.parametrize("leave", [None, RuntimeError, KeyboardInterrupt], ids=str)
+def test_every_weight_comes_back_to_the_bit(build, leave):
+    model = build()
+    with torch.no_grad():  # values that == would let pass
+        model.get_submodule(ENCODER).w_o.weight[0, :3] = torch.tensor([-0.0, float("nan"), 1e-42])
+    before, places = bits(model), {n: p.data_ptr() for n, p in model.named_parameters()}
+    cut = {ENCODER: [0, 2], CROSS: [1]}
+    if leave is None:
+        with cut_heads(model, cut):
+            assert not same(bits(model), before)
+    else:
+        with pytest.raises(leave), cut_heads(model, cut):
+            assert not same(bits(model), before)
+            raise leave
+    assert same(bits(model), before)
+    assert {n: p.data_ptr() for n, p in model.named_parameters()} == places
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_blocks_may_be_nested(build):
+    model = build()
+    before = bits(model)
+    with cut_heads(model, {CROSS: [0]}):
+        outer = bits(model)
+        with cut_heads(model, {CROSS: [2], SELF: [0]}):
+            assert (model.get_submodule(CROSS).w_o.weight[:, :D_V] == 0).all()
+            assert (model.get_submodule(CROSS).w_o.weight[:, 2 * D_V :] == 0).all()
+        assert same(bits(model), outer)
+    assert same(bits(model), before)
+
+
+def test_gradients_flow_through_a_cut_model(build, batch):
+    model = build()
+    with cut_heads(model, {CROSS: [1]}):
+        model(*batch).sin().sum().backward()
+    values = model.get_submodule(CROSS).w_v.weight.grad.unflatten(0, (HEADS, D_V))
+    assert (values[1] == 0).all()  # nothing that the head says is heard
+    assert all(values[head].abs().max() > 0 for head in (0, 2))
+
+
+def test_nothing_to_cut_changes_nothing(build):
+    model = build()
+    before = bits(model)
+    with cut_heads(model, {}), cut_heads(model, {CROSS: []}):
+        assert same(bits(model), before)
+
+
+@pytest.mark.parametrize(
+    "cut, words",
+    [
+        ({"encoder.layers.2.self_attention": [0]}, ["encoder.layers.2.self_attention", SELF]),
+        ({"encoder.layers.0": [0]}, ["'encoder.layers.0'", ENCODER, CROSS]),
+        ({"": [0]}, ["''", ENCODER]),
+        ({ENCODER: [0], CROSS: [3]}, ["head 3", CROSS, "0 to 2"]),
+        ({CROSS: [-1]}, ["head -1", CROSS, "0 to 2"]),
+    ],
+    ids=str,
+)
+def test_what_does_not_exist_is_named_and_nothing_is_cut(build, cut, words):
+    model = build()
+    before = bits(model)
+    with pytest.raises(ValueError) as error, cut_heads(model, cut):
+        raise AssertionError("the block was entered")
+    assert "\n" not in str(error.value)
+    assert all(word in str(error.value) for word in words), str(error.value)
+    assert same(bits(model), before)
+
+
+def test_a_model_without_attention_says_so():
+    with pytest.raises(ValueError, match="no attention 'x'; the model has none"):
+        with cut_heads(torch.nn.Linear(2, 3), {"x": [0]}):
+            raise AssertionError("the block was entered")

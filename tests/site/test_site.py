@@ -1,0 +1,211 @@
+"""What a reader meets: every page in a browser, from disk, wide and narrow, light and dark."""
+
+import contextlib
+import functools
+import http.server
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.request import urlopen
+
+import nbformat
+from axe_playwright_python.sync_playwright import Axe
+from bs4 import BeautifulSoup
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Accessibility faults that no page of ours can mend, each with its reason.
+THEME_FAULTS = {
+    ("aria-required-children", ".citation-list"): "docutils: a list whose entries are no items",
+}
+
+
+def source(page: str) -> Path:
+    return next(path for path in (ROOT / f"{page}.ipynb", ROOT / f"{page}.md") if path.is_file())
+
+
+def soup(path: Path) -> BeautifulSoup:
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+
+
+# What was built
+
+
+def test_page_is_built_from_the_source_that_lies_here(html, page):
+    assert (html / f"{page}.html").is_file()
+    # What the download button hands out: the very file that nbval compares.
+    built = html / "_sources" / source(page).relative_to(ROOT)
+    assert built.read_bytes() == source(page).read_bytes(), "not built from this: run `make book`"
+
+
+def test_front_door_leads_to_the_first_page(html):
+    assert "url=book/index.html" in (html / "index.html").read_text(encoding="utf-8")
+
+
+def test_every_internal_link_leads_somewhere(html):
+    pages = {path: soup(path) for path in html.rglob("*.html") if "_static" not in path.parts}
+    names = {
+        path: {tag[key] for key in ("id", "name") for tag in doc.find_all(attrs={key: True})}
+        for path, doc in pages.items()
+    }
+    broken, followed = [], 0
+    for path, doc in pages.items():
+        for tag in doc.find_all(["a", "link", "img", "script"]):
+            link = tag.get("href") or tag.get("src")
+            if not link or urlsplit(link).scheme:
+                continue
+            address, fragment = urldefrag(link)
+            target = (path.parent / unquote(urlsplit(address).path)).resolve() if address else path
+            followed += 1
+            if not target.is_file():
+                broken.append(f"{path.relative_to(html)}: {link}")
+            elif fragment and target in names and unquote(fragment) not in names[target]:
+                broken.append(f"{path.relative_to(html)}: no such place {link}")
+    assert followed > 10 * len(pages)
+    assert not broken
+
+
+def test_our_style_and_script_arrive(html, page):
+    path = html / f"{page}.html"
+    doc = soup(path)
+    links = [tag.get("href") or tag.get("src") for tag in doc.find_all(["link", "script"])]
+    for asset in (ROOT / "book" / "_static").glob("*.*"):
+        (link,) = [x for x in links if x and urlsplit(x).path.endswith(f"_static/{asset.name}")]
+        assert (path.parent / urlsplit(link).path).read_bytes() == asset.read_bytes()
+
+
+def test_every_image_is_described(html, page):
+    for image in soup(html / f"{page}.html").select("article img"):
+        alt = image.get("alt", "")
+        assert len(alt) >= 20, f"{image.get('src')}: needs 20 characters of alt text, has {alt!r}"
+        assert not re.search(r"\S\.(png|svg|jpe?g|gif)\b", alt), f"alt text is a path: {alt!r}"
+
+
+def test_strip_lights_one_station(html, page):
+    strips = soup(html / f"{page}.html").select(".where")
+    lit = [len(strip.select(".station.here")) for strip in strips]
+    assert lit == [1] * len(strips)
+
+
+# In a browser
+
+
+def test_page_opens_cleanly_from_disk(html, page, view):
+    opened = view(html / f"{page}.html")
+    tab = opened.tab
+    assert opened.foreign == [], "the site must ask nothing of another host"
+    assert tab.locator("article mjx-container").count() >= tab.locator("article .math").count()
+    assert tab.locator("mjx-merror, [data-mjx-error]").count() == 0
+    text = tab.evaluate(
+        """() => { const body = document.querySelector("article").cloneNode(true);
+                   body.querySelectorAll("pre, code, script").forEach(e => e.remove());
+                   return body.textContent; }"""
+    )
+    assert not re.findall(r"\$[^$\n]{1,60}\$|\\\(|\\\[|\\[a-z]+\{", text), "mathematics left unset"
+    for width in (1280, 390, 320):
+        tab.set_viewport_size({"width": width, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width, "scrolls sideways"
+    for link in tab.locator("a.btn-download-source-button").all():
+        assert link.get_attribute("download") is not None
+        assert link.get_attribute("target") is None
+    assert opened.errors == []
+
+
+def test_page_is_accessible_in_light_and_in_dark(html, page, view):
+    opened = view(html / f"{page}.html")
+    # The theme moves colours over a fraction of a second, and half a colour has no contrast.
+    opened.tab.add_style_tag(content="*, *::before, *::after { transition: none !important }")
+    faults = []
+    for scheme in ("light", "dark"):
+        opened.tab.emulate_media(color_scheme=scheme)
+        opened.tab.wait_for_function(f"document.documentElement.dataset.theme == '{scheme}'")
+        checked = Axe().run(opened.tab).response
+        assert checked["passes"]
+        faults += [
+            f"{scheme}: {fault['id']} ({fault['impact']}): {node['html'][:200]}"
+            for fault in checked["violations"]
+            if fault["impact"] in ("serious", "critical")
+            for node in fault["nodes"]
+            if (fault["id"], node["target"][0]) not in THEME_FAULTS
+        ]
+    assert faults == []
+
+
+def test_search_finds_a_page_without_a_server(html, view):
+    opened = view((html / "search.html").as_uri() + "?q=attention")
+    opened.tab.wait_for_selector("#search-results li a", timeout=10_000)
+    assert opened.errors == [] and opened.foreign == []
+
+
+@contextlib.contextmanager
+def served(folder: Path):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    handler = functools.partial(Quiet, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_download_button_saves_a_file_that_opens(html, view, pages, tmp_path):
+    # One page of each kind is enough: `download` on every page's link is seen above.
+    kinds = {source(page).suffix: page for page in pages}
+    with served(html) as address:
+        for page in kinds.values():
+            opened = view(f"{address}/{page}.html")
+            with opened.tab.expect_download() as download:
+                opened.tab.locator("a.btn-download-source-button").evaluate("link => link.click()")
+            saved = tmp_path / download.value.suggested_filename
+            download.value.save_as(saved)
+            assert saved.name == source(page).name
+            assert saved.read_bytes() == source(page).read_bytes()
+            if saved.suffix == ".ipynb":
+                nbformat.validate(nbformat.read(saved, as_version=4))
+
+
+# The address of the book, and the two ways to build
+
+
+def launch_links(page: Path) -> list[str]:
+    hosts = ("https://mybinder.org/", "https://colab.research.google.com/")
+    return [a["href"] for a in soup(page).find_all("a", href=True) if a["href"].startswith(hosts)]
+
+
+def test_without_an_address_nothing_is_launched_or_linked(html, page):
+    doc = soup(html / f"{page}.html")
+    assert launch_links(html / f"{page}.html") == []
+    buttons = ".btn-source-repository-button, .btn-source-issues-button, .dropdown-launch-buttons"
+    assert doc.select(buttons) == []
+
+
+def test_an_address_brings_the_buttons(published, pages):
+    """`published` was built without torch, without the package and without a network."""
+    for page in pages:
+        built = published / f"{page}.html"
+        file = source(page).relative_to(ROOT).as_posix()
+        launched = [
+            f"https://mybinder.org/v2/gh/reader/the-book/main?urlpath=lab/tree/{file}",
+            f"https://colab.research.google.com/github/reader/the-book/blob/main/{file}",
+        ]
+        assert launch_links(built) == (launched if file.endswith(".ipynb") else [])
+        repository = soup(built).select("a.btn-source-repository-button")
+        assert [link["href"] for link in repository] == ["https://github.com/reader/the-book"]
+
+
+def test_make_serve_prints_an_address_that_answers(html):
+    with subprocess.Popen(
+        ["make", "--silent", "serve", "PORT=0", f"PYTHON={sys.executable}"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as server:  # fmt: skip
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+/", server.stdout.readline())[0]
+            with urlopen(f"{address}book/index.html", timeout=10) as answer:
+                assert b"</html>" in answer.read()
+        finally:
+            server.terminate()

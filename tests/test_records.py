@@ -1,0 +1,436 @@
+"""`annotated.records`: what is written is read back; what is not valid is refused by name."""
+
+import dataclasses
+import json
+import math
+import os
+import platform
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotated import records
+from annotated.records import Record, find, read, this_commit, this_machine, write
+
+FIELDS = {
+    "experiment": "numbers-en-de",
+    "command": "annotated train --recipe numbers-en-de --seed 3",
+    "recipe": "numbers-en-de",
+    "seed": 3,
+    "commit": "0123456789abcdef0123456789abcdef01234567",
+    "device": "Example(R) Core(TM) i7-7700 CPU @ 3.60GHz",
+    "kind": "cpu",
+    "threads": 1,
+    "versions": {"python": "3.11.7", "torch": "2.13.0+cpu"},
+    "precision": "float32",
+    "seconds": 61.7,
+    "tokens_per_update": 2048,
+    "curve": [{"step": 50, "loss": 2.5, "exact": None}, {"step": 100, "loss": 0.25, "exact": 0.5}],
+    "metrics": {
+        "exact": {"value": 0.995},
+        "BLEU": {"value": 31.25, "signature": "nrefs:1|case:mixed"},
+    },
+    "date": "2024-02-29",
+}
+NAME = "example-core-i7-7700-cpu-3-60ghz-seed3.json"
+
+
+# Wrong values are set past the constructor: in tests it checks annotations before we can.
+def spoilt(changes: dict) -> Record:
+    bad = record()
+    for field, value in changes.items():
+        object.__setattr__(bad, field, value)
+    return bad
+
+
+def record(**changes) -> Record:
+    return Record(**FIELDS | changes)
+
+
+def document(**changes) -> dict:
+    return FIELDS | {"schema": records.SCHEMA} | changes
+
+
+def store(folder, data, name="record.json"):
+    path = folder / name
+    path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    return path
+
+
+# ---- write and read back
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path):
+    path = write(record(), tmp_path)
+    assert path == tmp_path / "numbers-en-de" / NAME
+    assert read(path) == record() and read(str(path)) == record()
+    assert os.listdir(path.parent) == [NAME]
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_the_document_has_a_line_for_each_field_and_each_point(tmp_path):
+    text = write(record(command="annotated train → done"), tmp_path).read_bytes().decode("utf-8")
+    assert json.loads(text) == document(command="annotated train → done")
+    assert text.endswith("}\n") and "\r" not in text and "→" in text
+    # two braces, and for the curve a line for each point and one for its bracket
+    assert len(text.splitlines()) == 2 + len(dataclasses.fields(Record)) + 2 + 1
+    assert write(record(curve=[]), tmp_path).read_text().count('"curve": [],') == 1
+
+
+finite = st.integers(-(10**12), 10**12) | st.floats(allow_nan=False, allow_infinity=False)
+words = st.text(min_size=1, max_size=20).filter(lambda t: t.strip() and t.isprintable())
+
+
+@given(
+    columns=st.lists(words, min_size=1, max_size=3, unique=True),
+    data=st.data(),
+    metrics=st.dictionaries(words.filter(lambda t: "bleu" not in t.lower()), finite, max_size=3),
+    seconds=st.floats(0, 1e9),
+    command=words,
+)
+def test_any_valid_record_survives(tmp_path_factory, columns, data, metrics, seconds, command):
+    point = st.fixed_dictionaries({column: st.none() | finite for column in columns})
+    given_record = record(
+        curve=data.draw(st.lists(point, max_size=4)),
+        metrics={name: {"value": value} for name, value in metrics.items()},
+        seconds=seconds,
+        command=command,
+    )
+    assert read(write(given_record, tmp_path_factory.mktemp("any"))) == given_record
+
+
+def test_a_run_that_trains_nothing_has_no_recipe_and_no_updates(tmp_path):
+    speed = record(experiment="speed", recipe=None, tokens_per_update=None, curve=[])
+    assert read(write(speed, tmp_path)) == speed
+
+
+def test_a_column_of_the_curve():
+    assert record().column("loss") == [2.5, 0.25]
+    assert record().column("exact") == [None, 0.5]
+    with pytest.raises(ValueError, match="no column 'bleu'; it has: step, loss, exact$"):
+        record().column("bleu")
+
+
+def test_records_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record().seed = 4
+
+
+def test_writing_again_replaces_and_a_failure_leaves_the_old_record(tmp_path, monkeypatch):
+    path = write(record(seconds=1.0), tmp_path)
+    assert read(write(record(seconds=2.0), tmp_path)).seconds == 2.0
+
+    def broken(source, destination):
+        raise OSError("disk gone")
+
+    monkeypatch.setattr(records.os, "replace", broken)
+    with pytest.raises(OSError, match="disk gone"):
+        write(record(seconds=3.0), tmp_path)
+    assert read(path).seconds == 2.0
+    assert os.listdir(path.parent) == [NAME]
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
+    seen = []
+    replace = os.replace
+
+    def watch(source, destination):
+        seen.append((os.path.dirname(source) == os.path.dirname(destination), read(source)))
+        assert not os.path.exists(destination)
+        replace(source, destination)
+
+    monkeypatch.setattr(records.os, "replace", watch)
+    write(record(), tmp_path)
+    assert seen == [(True, record())]
+
+
+# ---- what is refused
+
+WRONG = [
+    ("experiment", "../escape"),
+    ("experiment", "Numbers"),
+    ("experiment", "a/b"),
+    ("experiment", ""),
+    ("command", " "),
+    ("recipe", ""),
+    ("seed", -1),
+    ("seed", True),
+    ("seed", 1.0),
+    ("commit", "main"),
+    ("commit", "0123456\n"),
+    ("device", "()"),
+    ("kind", "gpu"),
+    ("threads", 0),
+    ("versions", {}),
+    ("versions", {"torch": ""}),
+    ("versions", {"torch": 2}),
+    ("precision", "fp32"),
+    ("seconds", -0.5),
+    ("seconds", math.nan),
+    ("seconds", math.inf),
+    ("seconds", "60"),
+    ("seconds", None),
+    ("tokens_per_update", 0),
+    ("tokens_per_update", math.inf),
+    ("curve", {}),
+    ("metrics", []),
+    ("metrics", {"": {"value": 1}}),
+    ("date", "2023-02-29"),
+    ("date", "20240229"),
+    ("date", 20240229),
+    ("schema", records.SCHEMA + 1),
+    ("schema", "1"),
+    ("schema", None),
+]
+
+
+@pytest.mark.parametrize("field, value", WRONG, ids=[f"{f}={v!r}" for f, v in WRONG])
+def test_reading_names_the_file_and_the_field_at_fault(tmp_path, field, value):
+    path = store(tmp_path, document(**{field: value}))
+    with pytest.raises(ValueError) as error:
+        read(path)
+    message = str(error.value)
+    assert message.startswith(f"{path}: {field} is {value!r}, expected ")
+    assert "\n" not in message
+
+
+INSIDE = [
+    ({"curve": [{"step": 1, "loss": math.nan}]}, "curve[0].loss is nan, expected a finite number"),
+    (
+        {"curve": [{"step": 1}, {"step": math.inf}]},
+        "curve[1].step is inf, expected a finite number",
+    ),
+    ({"curve": [{"step": 1}, {"loss": 1}]}, "curve[1] is {'loss': 1}, expected the same"),
+    ({"curve": [{"step": 1}, {"step": 2, "loss": 1}]}, "curve[1] is {"),
+    ({"curve": [{"step": "1"}]}, "curve[0].step is '1', expected a finite number"),
+    ({"curve": [{"step": False}]}, "curve[0].step is False, expected a finite number"),
+    ({"curve": [{}]}, "curve[0] is {}, expected the same named columns"),
+    ({"curve": [[1, 2]]}, "curve[0] is [1, 2], expected the same named columns"),
+    (
+        {"metrics": {"loss": {"value": -math.inf}}},
+        "metrics.loss.value is -inf, expected a finite number",
+    ),
+    ({"metrics": {"loss": 1.5}}, "metrics.loss is 1.5, expected {'value': number"),
+    ({"metrics": {"loss": {}}}, "metrics.loss is {}, expected {'value': number"),
+    ({"metrics": {"loss": {"value": 1, "unit": "nats"}}}, "metrics.loss is {"),
+    (
+        {"metrics": {"BLEU": {"value": 30.0}}},
+        "metrics.BLEU.signature is None, expected the scoring tool's",
+    ),
+    (
+        {"metrics": {"loss": {"value": 1, "signature": ""}}},
+        "metrics.loss.signature is '', expected",
+    ),
+]
+
+
+@pytest.mark.parametrize("changes, message", INSIDE, ids=[m.split(",")[0] for _, m in INSIDE])
+def test_reading_and_writing_name_the_place_inside_a_field(tmp_path, changes, message):
+    path = store(tmp_path, document(**changes))
+    with pytest.raises(ValueError, match=re.escape(f"{path}: {message}")):
+        read(path)
+    folder = tmp_path / "results"
+    destination = folder / "numbers-en-de" / NAME
+    with pytest.raises(ValueError, match=re.escape(f"{destination}: {message}")):
+        write(spoilt(changes), folder)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("field, value", WRONG, ids=[f"{f}={v!r}" for f, v in WRONG])
+def test_writing_refuses_the_same_and_leaves_nothing_behind(tmp_path, field, value):
+    folder = tmp_path / "results"
+    with pytest.raises(ValueError, match=re.escape(f": {field} is {value!r}, expected ")):
+        write(spoilt({field: value}), folder)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_missing_field_is_named(tmp_path, field):
+    path = store(tmp_path, {name: value for name, value in document().items() if name != field})
+    with pytest.raises(ValueError, match=re.escape(f"{path}: {field} is missing")):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (json.dumps(document())[:-20], "not a JSON document ("),
+        ("", "not a JSON document ("),
+        ("<!DOCTYPE html>", "not a JSON document ("),
+        ("[1]", "the document is [1], expected one JSON object"),
+        (json.dumps(document(colour="red")), "'colour' is not a field of a record"),
+        (json.dumps({**document(), "schema": 2, "colour": "red"}), "schema is 2, expected 1"),
+        (json.dumps(document(command="x" * 10_000, date="")), "date is '', expected a date"),
+        (json.dumps(document(kind="x" * 10_000)), "kind is 'xxxx"),
+    ],
+)
+def test_what_is_no_record_is_refused_in_one_line(tmp_path, text, message):
+    path = store(tmp_path, text)
+    with pytest.raises(ValueError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(error.value) and len(str(error.value)) < len(str(path)) + 200
+
+
+def test_undecodable_bytes_are_refused(tmp_path):
+    path = tmp_path / "record.json"
+    path.write_bytes(b'{"device": "\xff"}')
+    with pytest.raises(ValueError, match=re.escape(f"{path}: not a JSON document (")):
+        read(path)
+
+
+# ---- find
+
+
+@pytest.fixture
+def results(tmp_path):
+    for seed in (11, 2, 3):
+        write(record(seed=seed), tmp_path)
+    write(record(seed=2, device="NVIDIA H200", kind="cuda", recipe="numbers-en-fr"), tmp_path)
+    write(record(experiment="copy"), tmp_path)
+    (tmp_path / "copy" / "notes.txt").write_text("no record")
+    return tmp_path
+
+
+def test_find_filters_and_sorts_by_file_name(results):
+    found = find("numbers-en-de", root=results)
+    assert [(r.kind, r.seed) for r in found] == [("cpu", 11), ("cpu", 2), ("cpu", 3), ("cuda", 2)]
+    assert [r.seed for r in find("numbers-en-de", seed=2, kind="cpu", root=str(results))] == [2]
+    assert [r.device for r in find("numbers-en-de", kind="cuda", root=results)] == ["NVIDIA H200"]
+    assert [r.kind for r in find("numbers-en-de", recipe="numbers-en-fr", root=results)] == ["cuda"]
+    assert find("numbers-en-de", seed=5, root=results) == []
+    assert find("copy", root=results) == [record(experiment="copy")]
+
+
+def test_an_experiment_without_records_is_named_with_those_that_have_some(results):
+    with pytest.raises(ValueError, match="no records of 'number'; .*: copy, numbers-en-de$"):
+        find("number", root=results)
+    with pytest.raises(ValueError, match="no records of 'copy'; .*: none$"):
+        find("copy", root=results / "nowhere")
+
+
+@pytest.mark.parametrize("name", ["nvidia-h200-seed3.json", NAME.replace("seed3", "seed4")])
+def test_a_record_cannot_pass_for_another_devices_or_seeds(results, name):
+    (results / "copy" / NAME).rename(results / "copy" / name)
+    with pytest.raises(ValueError, match=f"{name}: .* belong in copy/{NAME}"):
+        find("copy", root=results)
+
+
+def test_a_bad_record_is_not_passed_over(results):
+    store(results / "copy", document(seconds=math.nan), "z-seed0.json")
+    with pytest.raises(ValueError, match=r"z-seed0\.json: seconds is nan"):
+        find("copy", root=results)
+
+
+def test_records_are_read_from_a_zipped_package_too(results, tmp_path_factory):
+    archive = tmp_path_factory.mktemp("zip") / "package.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.write(results / "copy" / NAME, f"results/copy/{NAME}")
+    inside = zipfile.Path(archive, "results/")
+    assert find("copy", root=inside) == [record(experiment="copy")]
+
+
+def test_the_packages_own_results_are_the_default(monkeypatch, results):
+    asked = []
+
+    def files(package):
+        asked.append(package)
+        return results.parent
+
+    monkeypatch.setattr(records.resources, "files", files)
+    results.rename(results.parent / "results")
+    assert find("copy") == [record(experiment="copy")]
+    assert asked == ["annotated"]
+
+
+# ---- machine
+
+
+def test_this_machine_fills_a_record(tmp_path):
+    facts = this_machine()
+    assert facts["kind"] == "cpu" and facts["threads"] == torch.get_num_threads()
+    assert facts["versions"]["torch"] == torch.__version__
+    assert facts["versions"]["python"] == platform.python_version()
+    assert {type(version) for version in facts["versions"].values()} == {str}
+    made = record(**facts, commit=this_commit())
+    assert read(write(made, tmp_path)) == made
+    assert made.filename.endswith("-seed3.json") and re.fullmatch(r"[a-z0-9.-]+", made.filename)
+
+
+def test_the_cpus_name_comes_from_proc_cpuinfo_else_from_platform(monkeypatch):
+    named = "processor\t: 0\nmodel name\t: Example 9000\nmodel name\t: Example 9000\n"
+    texts = iter([named, "no name here", None])
+
+    def read_text(path, **options):
+        assert str(path) == "/proc/cpuinfo"
+        if (text := next(texts)) is None:
+            raise FileNotFoundError(path)
+        return text
+
+    monkeypatch.setattr(records.Path, "read_text", read_text)
+    monkeypatch.setattr(records.platform, "processor", lambda: "")
+    monkeypatch.setattr(records.platform, "machine", lambda: "aarch64")
+    assert records._cpu_name() == "Example 9000"
+    assert records._cpu_name() == "aarch64"
+    monkeypatch.setattr(records.platform, "processor", lambda: "arm")
+    assert records._cpu_name() == "arm"
+
+
+def test_a_machine_of_another_kind_is_refused(monkeypatch):
+    with pytest.raises(ValueError, match="this_machine: kind is 'tpu', expected 'cpu' or 'cuda'"):
+        this_machine("tpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="kind is 'cuda', but torch sees no CUDA device"):
+        this_machine("cuda")
+
+
+def test_a_gpu_goes_by_its_own_name(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    facts = this_machine("cuda")
+    assert (facts["device"], facts["kind"]) == ("NVIDIA H200", "cuda")
+    assert record(**facts).filename == "nvidia-h200-seed3.json"
+
+
+def test_this_commit_follows_git(tmp_path, monkeypatch, need):
+    need("git", "a record names the commit that made it")
+
+    def git(*arguments):
+        command = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run([*command, *arguments], check=True, capture_output=True)
+
+    source = tmp_path / "records.py"
+    source.write_text("1\n")
+    monkeypatch.setattr(records, "__file__", str(source))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert this_commit() == "unknown"
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "another project's")
+    assert this_commit() == "unknown"
+    git("add", "records.py")
+    git("commit", "-q", "-m", "ours")
+    clean = this_commit()
+    assert re.fullmatch("[0-9a-f]{40}", clean)
+    source.write_text("2\n")
+    assert this_commit() == f"{clean}-dirty"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert this_commit() == "unknown"
+
+
+def test_reading_records_needs_no_torch(tmp_path):
+    path = write(record(), tmp_path)
+    script = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('records', {records.__file__!r})\n"
+        "module = sys.modules['records'] = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        f"print(module.read({str(path)!r}).seed, 'torch' in sys.modules)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["3", "False"]

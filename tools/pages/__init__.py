@@ -1,0 +1,19 @@
+"""Executes the book's notebooks, compares them with what they store, checks their form.
+
+`tools/notebooks.py` is the command; nothing here is imported by the package or by a page.
+"""
+
+# The first cell of every notebook, byte for byte. It is the one exception to the rules about
+# shell cells and the network, which is why those rules know it by its exact text.
+INSTALL_CELL = """\
+# Colab and Binder only: elsewhere `make install` has put the package there.
+try:
+    import annotated  # noqa: F401
+except ModuleNotFoundError:
+    %pip install --quiet annotated-attention"""
+
+# Tags of cells.
+HIDDEN = "remove-cell"  # readers of the book don't see the cell; it holds the assertions
+SOLUTION = "solution"  # with hide-cell: the folded, executed answer to an exercise
+MEASURED_FIGURE = "measured-figure"  # its data differ from processor to processor
+IGNORE_OUTPUT = "nbval-ignore-output"

@@ -1,0 +1,57 @@
+"""Rules about how long a page and its cells are."""
+
+import statistics
+
+from pages.book import CONCEPT, EVIDENCE, HEAD, Book
+from pages.page import Page
+from pages.rules.reading import calls_only, words
+from pages.rules.registry import Found, rule
+
+
+@rule("cell-length")
+def cell_length(page: Page, book: Book) -> Found:
+    for cell in page.code:
+        if cell.lines > 25:
+            yield (
+                cell,
+                f"{cell.lines} lines of code, at most 25: move it into the package and show it",
+            )
+
+
+@rule("median-length", CONCEPT, EVIDENCE)
+def median_length(page: Page, book: Book) -> Found:
+    lines = [cell.lines for cell in page.visible]
+    if lines and statistics.median(lines) > 8:
+        yield None, f"the median cell has {statistics.median(lines):g} lines, at most 8"
+
+
+@rule("cell-count", CONCEPT, EVIDENCE)
+def cell_count(page: Page, book: Book) -> Found:
+    count = len(page.visible)
+    if not 12 <= count <= 25:
+        yield None, f"{count} code cells (install and hidden ones not counted), expected 12 to 25"
+
+
+@rule("word-count", CONCEPT, HEAD)
+def word_count(page: Page, book: Book) -> Found:
+    count = sum(words(cell.source) for cell in page.prose)
+    low, high = (1200, 2500) if book.kind(page.stem) == CONCEPT else (0, 600)
+    if not low <= count <= high:
+        yield None, f"{count} words of prose, expected {low} to {high}"
+
+
+@rule("early-output", CONCEPT)
+def early_output(page: Page, book: Book) -> Found:
+    before = 0
+    for cell in page.cells:
+        if cell.kind == "markdown":
+            before += words(cell.source)
+        elif (
+            cell.is_code
+            and not cell.hidden
+            and cell.outputs
+            and not calls_only(cell, "where", "show")
+        ):
+            break
+    if before > 250:
+        yield None, f"{before} words before the first real output, at most 250"
