@@ -18,13 +18,19 @@ from annotated.translation import Translator
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="The Transformer of “Attention Is All You Need”: train it, test it, use it.",
 )
 
 TESTED, TEST_SEED = 1000, 1_000_000  # held-out examples a report rests on, and their seed
 WATCHED = 100  # examples translated during training, for the lines that show progress
+MAX_SEED = 2**32 - 1  # all generators take it
+
+
+def folder(about: str):
+    """An option for a folder to write to: a file there is refused before training."""
+    return typer.Option(file_okay=False, help=about)
+
 
 Model = Annotated[str, typer.Option(help="A shipped model's name, or a checkpoint's folder.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="For scripts: one JSON document, no more.")]
@@ -33,14 +39,21 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="For scripts: one JSON docu
 def main() -> None:
     """Run a command; bad input becomes one line on stderr and exit status 2."""
     try:
-        app()
+        status = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except (ValueError, OSError) as error:
-        sys.exit(_say(error, 2))
+        status = _say(error, 2)
     except FloatingPointError as error:
-        sys.exit(_say(error, 1))
+        status = _say(error, 1)
+    except typer.Abort:  # Ctrl-C, in some versions of typer; others return 130 themselves
+        status = 130
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # wrong usage; the class differs by version
+            raise
+        status = _say(error.format_message(), 2)
+    sys.exit(status)
 
 
-def _say(error: Exception, status: int) -> int:
+def _say(error: Exception | str, status: int) -> int:
     print(f"annotated: {' '.join(str(error).split())}", file=sys.stderr)
     return status
 
@@ -55,10 +68,10 @@ def list_recipes() -> None:
 @app.command("train")
 def train_command(
     recipe: Annotated[str, typer.Option(help="One of `annotated recipes`.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the trained model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Where all random choices start.")] = 0,
+    out: Annotated[Path | None, folder("Folder for the trained model.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Where chance starts.")] = 0,
     float16: Annotated[bool, typer.Option("--float16", help="Store in half the space.")] = False,
-    record: Annotated[Path | None, typer.Option(help="Folder to write a record to.")] = None,
+    record: Annotated[Path | None, folder("Folder to write a record to.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a recipe, keep the model, and test what was kept on what it never saw."""
@@ -68,7 +81,8 @@ def train_command(
     if not quiet:
         print(f"{recipe}: {chosen.about}; {chosen.training.steps} updates. Model: {out}")
     watch = Watch(chosen, quiet)
-    run = train(chosen, seed, watch)
+    with watch.bar:
+        run = train(chosen, seed, watch)
     dtype = torch.float16 if float16 else torch.float32
     model, tokenizer = run.translator.model, run.translator.tokenizer
     save_checkpoint(out, model, tokenizer, dtype, recipe=recipe, seed=seed)
@@ -130,8 +144,6 @@ class Watch:
             right = self.accuracy[update.step]
             line = f"after {update.step} updates: {right:.0%} of {WATCHED} unseen sentences right"
             self.bar.write(line, file=sys.stdout)
-        if update.step == self.steps:
-            self.bar.close()
 
 
 def report(recipe: Recipe, result: Score, quiet: bool, facts: dict) -> None:

@@ -1,6 +1,7 @@
 """Named experiments: corpus + model + training + evaluation, all frozen."""
 
 import datetime
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -57,8 +58,12 @@ class Numbers:
         return self.examples(numbers.draw(self.count, seed, self.trained_on))
 
     def held_out(self, count: int, seed: int) -> list[Example]:
-        unseen = self.in_family if self.thousands else numbers.held_out
-        return self.examples(numbers.draw(count, seed, unseen))
+        """All different: of one and two digits there are only eleven."""
+        if self.thousands:
+            families = [1000 * part + rest for part in self.thousands for rest in range(1000)]
+            return self.examples(random.Random(seed).sample(families, count))
+        drawn = dict.fromkeys(numbers.draw(4 * count, seed, numbers.held_out))
+        return self.examples(list(drawn)[:count])
 
     def in_family(self, number: int) -> bool:
         return number // 1000 in self.thousands

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from annotated.model import (
     MultiHeadAttention,
@@ -153,6 +154,20 @@ class TestScaledDotProduct:
         assert torch.equal(scaled_dot_product_attention(q, loud, v, mask)[0], output)
 
 
+class SoftmaxDtypes(TorchDispatchMode):
+    """Collects the dtype of every softmax that is computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.dtypes = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        output = function(*args, **(kwargs or {}))
+        if function is torch.ops.aten._softmax.default:
+            self.dtypes.append(output.dtype)
+        return output
+
+
 class TestPrecision:
     @pytest.mark.parametrize("dtype", CLOSE, ids=str)
     @pytest.mark.parametrize("masked", [False, True])
@@ -176,12 +191,24 @@ class TestPrecision:
         assert (weights[~mask] == 0).all()
         assert_close(weights.sum(-1), torch.ones(7), 4 * CLOSE[dtype])
 
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-    def test_softmax_is_taken_in_float32(self, dtype):
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+    def test_the_fill_is_below_every_score_that_the_dtype_can_hold(self, dtype):
+        # all allowed scores are near -1e6: a fill of -1e4, say, would take the whole softmax
+        q, k = torch.full((1, 1), -1000.0), torch.full((5, 1), 1000.0)
+        mask = torch.tensor([[True, False, True, False, True]])
+        _, weights = scaled_dot_product_attention(q.to(dtype), k.to(dtype), k.to(dtype), mask)
+        assert_close(weights, mask.double() / 3, CLOSE[dtype])
+
+    @pytest.mark.parametrize("dtype", CLOSE, ids=str)
+    @pytest.mark.parametrize("masked", [False, True])
+    def test_softmax_is_taken_in_float32_at_least(self, dtype, masked):
+        x, mask = normal(7, 5, dtype=dtype), random_mask(7, 7) if masked else None
+        with SoftmaxDtypes() as softmax:
+            scaled_dot_product_attention(x, x, x, mask)
+        assert softmax.dtypes == [torch.promote_types(dtype, torch.float32)]
         # 4099 equal weights: added up in half precision their sum would stop growing early
         q, k, v = torch.zeros(1, 3), torch.zeros(4099, 3), torch.ones(4099, 1)
-        output, weights = scaled_dot_product_attention(q.to(dtype), k.to(dtype), v.to(dtype))
-        assert weights.double().sum().item() == pytest.approx(1, abs=CLOSE[dtype])
+        output, _ = scaled_dot_product_attention(q.to(dtype), k.to(dtype), v.to(dtype))
         assert output.item() == pytest.approx(1, abs=CLOSE[dtype])
 
     @pytest.mark.parametrize("dtype", CLOSE, ids=str)

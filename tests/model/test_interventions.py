@@ -34,8 +34,11 @@ def same(one, other):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    heads=st.integers(1, 5), d_v=st.integers(1, 7), bias=st.booleans(),
-    seed=st.integers(0, 99), data=st.data(),
+    heads=st.integers(1, 5),
+    d_v=st.integers(1, 7),
+    bias=st.booleans(),
+    seed=st.integers(0, 99),
+    data=st.data(),
 )
 def test_the_output_is_the_sum_over_the_heads_that_are_left(heads, d_v, bias, seed, data):
     """From the recorded weights alone: out = bias + Σ over heads left of A_i V_i W_i^O."""
@@ -49,9 +52,7 @@ def test_the_output_is_the_sum_over_the_heads_that_are_left(heads, d_v, bias, se
         values = layer.w_v(memory).unflatten(-1, (heads, d_v)).transpose(1, 2)
         rows = layer.w_o.weight.T.unflatten(0, (heads, d_v))
         parts = seen[""] @ values @ rows  # what each head adds, (batch, heads, n, d_model)
-        expected = sum(
-            (parts[:, i] for i in range(heads) if i not in cut), torch.zeros_like(out)
-        )
+        expected = sum((parts[:, i] for i in range(heads) if i not in cut), torch.zeros_like(out))
         expected = expected + (layer.w_o.bias if bias else 0)
     assert (out - expected).abs().max() < 1e-12
 

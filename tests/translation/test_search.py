@@ -119,6 +119,7 @@ class TestAgainstRecomputation:
         for a, b in zip(one, other, strict=True):
             assert_same(a, b.tokens, b.log_probability)
 
+    @torch.no_grad()
     def test_the_score_is_the_log_probability_of_the_words_and_of_eos(self):
         """Also of a sentence that ended while others went on: it keeps its score."""
         early = 0

@@ -24,8 +24,9 @@ def attention_maps(
         fig, axes = figure(wide * columns, high * rows, rows, columns, squeeze=False)
         for ax in axes.flat[len(weights):]:
             ax.axis("off")
-        for ax, head, title in zip(axes.flat, weights, titles, strict=False):
-            image = ax.imshow(head, cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
+        heads = zip(weights, titles, strict=True)
+        for ax, (head, title) in zip(axes.flat, heads, strict=False):
+            image = ax.imshow(head.numpy(), cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
             ax.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
             ax.set_yticks(range(len(queries)), queries)
             ax.set_title(title)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from annotated.figures.style import BLUE, GREY, ORANGE, figure, style
+from annotated.figures.style import BLUE, GREY, figure, style
 
 
 def one_query(
@@ -26,33 +26,32 @@ def one_query(
         raise ValueError(f"{len(pieces)} pieces for {len(scores)} scores; expected one each")
     parts = weights[:, None] * values
     with style():
-        fig, axes = figure(6.4, 6.8, 2, 2)
+        fig, axes = figure(6.4, 7.0, 2, 2)
         fig.suptitle(f"“{query}” asks", x=0.01, ha="left", fontsize=14)
-        low, high = min(scores.min().item(), 0), max(scores.max().item(), 0)
+        low, high = min(scores.min().item(), 0.0), max(scores.max().item(), 0.0)
         room = 0.42 * (high - low)  # for the numbers at the ends of the bars
         stages = [
-            ("1  scores: query · key", scores, GREY, (low - room, high + room), 1),
-            ("2  divided by √d_k", scaled, GREY, (low - room, high + room), 1),
-            ("3  weights: softmax", weights, BLUE, (0, 1.3), 2),
+            ("1  query · key", "score", scores, GREY, (low - room, high + room), 1),
+            ("2  divided by √d_k", "score", scaled, GREY, (low - room, high + room), 1),
+            ("3  softmax", "weight", weights, BLUE, (0.0, 1.3), 2),
         ]
-        for ax, (title, numbers, colour, limits, digits) in zip(axes.flat, stages, strict=False):
-            _bars(ax, numbers, colour, limits, digits)
-            _name_rows(ax, title, pieces)
+        for ax, (title, axis, *drawn) in zip(axes.flat, stages, strict=False):
+            _bars(ax, *drawn)
+            _name(ax, title, axis, pieces)
         axes[1, 0].set_xticks([0, 0.5, 1])
         ax = axes[1, 1]
-        most = parts.abs().max().item()
         rows = torch.cat([parts, parts.sum(0, keepdim=True)])
-        image = ax.imshow(rows, cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
-        ax.axhline(len(parts) - 0.5, color=ORANGE, linewidth=2)
-        _name_rows(ax, "4  mix: weight × value", [*pieces, "sum"])
-        ax.set_xlabel("channel of the value")
-        fig.colorbar(image, ax=ax, location="bottom", label="weight × value",
-                     ticks=MaxNLocator(5))
+        most = rows.abs().max().item()
+        image = ax.imshow(rows.numpy(), cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
+        ax.axhline(len(parts) - 0.5, color="black", linewidth=1.5)
+        _name(ax, "4  weight × value, summed", "channel of the value", [*pieces, "sum"])
+        ticks = MaxNLocator(5)
+        fig.colorbar(image, ax=ax, location="bottom", label="weight × value", ticks=ticks)
     return fig
 
 
 def _bars(ax: Axes, numbers: Tensor, colour: str, limits: tuple[float, float], digits: int):
-    bars = ax.barh(range(len(numbers)), numbers, color=colour)
+    bars = ax.barh(range(len(numbers)), numbers.tolist(), color=colour)
     labels = [f"{x:.{digits}f}".replace("-", "−") for x in numbers.tolist()]
     ax.bar_label(bars, labels, padding=3, fontsize=11)
     ax.axvline(0, color="black", linewidth=0.8)
@@ -60,7 +59,8 @@ def _bars(ax: Axes, numbers: Tensor, colour: str, limits: tuple[float, float], d
     ax.set_ylim(len(numbers) - 0.5, -0.5)
 
 
-def _name_rows(ax: Axes, title: str, names: Sequence[str]):
+def _name(ax: Axes, title: str, axis: str, rows: Sequence[str]):
     ax.set_title(title)
-    ax.set_yticks(range(len(names)), names)
+    ax.set_xlabel(axis)
+    ax.set_yticks(range(len(rows)), rows)
     ax.tick_params("y", length=0)

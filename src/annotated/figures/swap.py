@@ -65,9 +65,12 @@ def swap_picture(translator: Translator, number: int, other: int) -> Figure:
     """Two memories as strips, alike but for one vector, and what each says.
 
     A column is one memory vector, its d_model numbers averaged in eights to
-    be seen: purple is negative, orange positive.
+    be seen: purple is negative, orange positive. Raises ValueError for
+    numbers that are not one piece apart.
     """
     case = swap_case(translator, number, other)
+    if case is None:
+        raise ValueError(f"{number} and {other} are not exactly one English piece apart")
     sentence, donor = numbers.spell(number, "en"), numbers.spell(other, "en")
     memory, given = memory_of(translator, sentence), memory_of(translator, donor)
     pieces = [*translator.tokenizer.pieces(sentence), "EOS"]
@@ -97,7 +100,7 @@ def draw_memory(ax, memory: Tensor, pieces: Sequence[str], place: int | None) ->
         color = ORANGE if here else GREY
         left, right = i - 0.36, i + 0.36
         ax.imshow(
-            row[:, None], cmap="PuOr_r", vmin=-limit, vmax=limit, aspect="auto",
+            row[:, None].numpy(), cmap="PuOr_r", vmin=-limit, vmax=limit, aspect="auto",
             extent=(left, right, 0, 1), interpolation="nearest",
         )
         ax.add_patch(Rectangle(

@@ -139,6 +139,11 @@ class MultiHeadAttention(nn.Module):
         """Q from x, against keys and values that are already projected."""
         query, p = self.split(self.w_q(x)), self.dropout * self.training
         check_mask(mask, query, keys)
+        if causal and query.shape[-2] != keys.shape[-2]:
+            raise ValueError(
+                f"causal attention of {query.shape[-2]} queries to "
+                f"{keys.shape[-2]} keys; expected as many keys as queries"
+            )
         if causal and (self.record or mask is not None):
             seen = causal_mask(query.shape[-2], query.device)
             mask, causal = seen if mask is None else seen & mask, False

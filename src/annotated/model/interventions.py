@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-import torch
 from torch import nn
 
 from annotated.model.attention import MultiHeadAttention

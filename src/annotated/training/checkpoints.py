@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
@@ -59,10 +60,10 @@ def read_config(folder: str | Path) -> dict:
     """The JSON of a checkpoint; ValueError where it is missing or broken."""
     path = Path(folder) / CONFIG
     if not path.is_file():
-        raise ValueError(f"no checkpoint in {folder}: {CONFIG} is missing")
+        raise ValueError(f"no checkpoint in {path.parent}: {CONFIG} is missing")
     try:
         config = json.loads(path.read_bytes())
-        return {key: config[key] for key in ("model", "notes", "sha256")}
+        return {key: dict(config[key]) for key in ("model", "notes", "sha256")}
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path} is not a checkpoint's {CONFIG}, or is damaged") from None
 
@@ -89,7 +90,9 @@ def load_checkpoint(folder: str | Path) -> tuple[Transformer, Tokenizer, dict]:
         with torch.random.fork_rng(devices=[]):  # its random weights don't last
             model = Transformer(TransformerConfig(**config["model"]))
         model.load_state_dict(load(data[WEIGHTS]))
-    except (TypeError, RuntimeError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{folder} does not fit this version: {reason}") from None
+    except (TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = textwrap.shorten(str(error), 200)
+        raise ValueError(
+            f"{folder / CONFIG} does not fit the weights or this version: {reason}"
+        ) from None
     return model.eval(), Tokenizer.load(folder / TOKENIZER), config["notes"]

@@ -1,5 +1,6 @@
 """§5.4: the label-smoothed loss."""
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -16,8 +17,11 @@ def label_smoothed_loss(
     an update divides once, however many batches it adds up. The paper gives
     no formula; this is the one of the work it cites. ε = 0 is the plain loss.
     """
-    log_p = logits.float().log_softmax(-1)
+    token = target != pad_id
+    # a NaN at a pad would pass through the softmax into the gradient
+    logits = logits.masked_fill(~token[..., None], 0.0)
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    log_p = logits.log_softmax(-1, dtype=dtype)
     right = log_p.gather(-1, target[..., None])[..., 0]
     loss = -(1 - epsilon) * right - epsilon * log_p.mean(-1)
-    token = target != pad_id
-    return loss.masked_fill(~token, 0.0).sum(), token.sum()
+    return (loss * token).sum(), token.sum()

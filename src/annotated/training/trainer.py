@@ -115,9 +115,12 @@ class Trainer:
     ) -> None:
         """§5.2, §6.1: ``config.steps`` updates, then the mean of the last.
 
-        ``after`` is called after each update.
+        ``after`` is called after each update. Raises ValueError if they are
+        all done already.
         """
         steps, checkpoints = self.config.steps, []
+        if self.step >= steps:
+            raise ValueError(f"{self.step} of {steps} updates are done already")
         for batch in islice(self.batches(pairs, seed), steps - self.step):
             after(self.update(batch))
             left = steps - self.step

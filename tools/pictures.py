@@ -1,0 +1,22 @@
+"""Draw the picture of the front page and the README from the shipped weights.
+
+    python tools/pictures.py            writes book/_static/swap.png
+"""
+
+from pathlib import Path
+
+from annotated.figures.swap import swap_picture
+from annotated.translation import Translator
+
+TARGET = Path(__file__).resolve().parents[1] / "book" / "_static" / "swap.png"
+
+
+def main() -> None:
+    """The swap that the front page speaks of: 342 with one vector of 346."""
+    picture = swap_picture(Translator.load("numbers-en-de"), 342, 346)
+    picture.savefig(TARGET, metadata={"Software": None})
+    print(TARGET.relative_to(TARGET.parents[2]))
+
+
+if __name__ == "__main__":
+    main()
