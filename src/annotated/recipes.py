@@ -113,7 +113,7 @@ class Recipe:
 
 
 NUMBERS = TrainingConfig(
-    steps=500, batch_tokens=1000, spread=6, warmup_steps=200, factor=0.5, average_every=20
+    steps=500, batch_tokens=1000, spread=6.0, warmup_steps=200, factor=0.5, average_every=20
 )
 # Thousands parts held out whole: of one, two and three digits, with and without
 # the words that German reverses.

@@ -44,7 +44,7 @@ def collate(pairs: Sequence[Pair], pad_id: int, bos_id: int, eos_id: int) -> Bat
 
 
 def token_batches(
-    pairs: Sequence[Pair], budget: int, seed: int, epoch: int = 0, spread: float = 0
+    pairs: Sequence[Pair], budget: int, seed: int, epoch: int = 0, spread: float = 0.0
 ) -> Iterator[list[Pair]]:
     """One epoch: every pair once, in batches of at most ``budget`` tokens.
 

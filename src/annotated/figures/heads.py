@@ -36,9 +36,9 @@ def head_losses(losses: Mapping[str, Sequence[float]]) -> Figure:
         left.set_xlabel("one head cut")
         right.set_xlabel(f"all {heads} cut")
         row, head = np.unravel_index(alone.argmax(), alone.shape)
-        left.add_patch(
-            Rectangle((head - 0.46, row - 0.46), 0.92, 0.92, fill=False, edgecolor=BLUE, linewidth=2.5)
-        )
+        left.add_patch(Rectangle(
+            (head - 0.46, row - 0.46), 0.92, 0.92, fill=False, edgecolor=BLUE, linewidth=2.5,
+        ))
         fig.suptitle("Wrong translations, per cent", fontsize=12, x=0.02, ha="left")
     return fig
 
@@ -50,7 +50,7 @@ def draw_losses(ax, shares: np.ndarray, columns: Sequence) -> None:
         quiet = GREY if round(100 * share) == 0 else "black"
         ax.text(
             column, row, f"{100 * share:.0f}", ha="center", va="center",
-            color="white" if share > 0.6 else quiet,
+            color="white" if share > 0.78 else quiet,
         )
     ax.set_xticks(range(shares.shape[1]), columns)
     ax.tick_params(length=0)

@@ -25,7 +25,7 @@ class TrainingConfig:
 
     steps: int = 100_000
     batch_tokens: int = 25_000
-    spread: float = 1
+    spread: float = 1.0
     warmup_steps: int = 4000
     factor: float = 1.0
     label_smoothing: float = 0.1
