@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -26,6 +26,7 @@ class Example(NamedTuple):
     group: int
 
 
+@runtime_checkable
 class Corpus(Protocol):
     """Sentences to train on, and others that are never trained on."""
 

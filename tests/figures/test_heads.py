@@ -1,4 +1,4 @@
-"""The picture of cut heads shows the shares it was given, and frames the dearest head."""
+"""The picture of cut heads shows the shares it was given, and frames the costliest head."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -72,7 +72,7 @@ def test_text_can_be_read_on_its_cell(draw):
         assert (high + 0.05) / (low + 0.05) >= 4.5, text.get_text()
 
 
-def test_the_dearest_single_head_is_framed(draw):
+def test_the_costliest_single_head_is_framed(draw):
     left, right = draw(LOSSES).axes
     frames = [patch for patch in left.patches if isinstance(patch, Rectangle)]
     assert len(frames) == 1

@@ -99,14 +99,15 @@ class TestUpdate:
         assert not same(values(trained), values(build(dtype=dtype)))
 
     def test_the_loss_of_one_batch_falls_to_its_floor(self):
-        trainer, batch = Trainer(build(), replace(CONFIG, factor=1.0)), batch_of(7)
-        losses = [trainer.update(batch).loss for _ in range(200)]
+        trainer = Trainer(build(layers=1), replace(CONFIG, factor=0.3, warmup_steps=30))
+        batch = batch_of(5)
+        losses = [trainer.update(batch).loss for _ in range(101)]
         vocab, epsilon = 37, 0.1
         wrong = epsilon / vocab
         right = 1 - epsilon + wrong
         floor = -right * math.log(right) - (vocab - 1) * wrong * math.log(wrong)
-        assert losses[0] > math.log(vocab) / 2
-        assert floor - 1e-5 < min(losses[-5:]) < floor + 0.05
+        assert losses[0] > math.log(vocab) > losses[20] > losses[50] > losses[100]
+        assert floor < losses[100] < floor + 0.1
 
     def test_it_trains_with_dropout_whatever_mode_the_model_is_in(self):
         model = build(dropout=0.5).eval()
@@ -259,7 +260,3 @@ class TestAverage:
         with torch.no_grad():
             said = [m(batch.source, batch.target) for m in (one, other, model)]
         assert (said[2] - (said[0] + said[1]) / 2).abs().max() > 0.1
-
-    def test_checkpoints_of_another_model_are_refused(self):
-        with pytest.raises(ValueError):
-            average_(build(), [values(build(layers=1))])

@@ -13,7 +13,7 @@ def head_losses(losses: Mapping[str, Sequence[float]]) -> Figure:
     """One row an attention: what each head costs when it is cut alone, then all of them.
 
     ``losses`` maps an attention's name, as record_attention gives it, to shares between 0 and 1:
-    one a head, and last the one with all its heads cut. Cells show per cent; the dearest single
+    one a head, and last the one with all its heads cut. Cells show per cent; the costliest single
     head is framed. Raises ValueError for rows of unequal length or shares outside 0 to 1.
     """
     if len({len(row) for row in losses.values()}) != 1:
@@ -50,7 +50,7 @@ def draw_losses(ax, shares: np.ndarray, columns: Sequence) -> None:
         quiet = GREY if round(100 * share) == 0 else "black"
         ax.text(
             column, row, f"{100 * share:.0f}", ha="center", va="center",
-            color="white" if share > 0.78 else quiet,
+            color="white" if share > 0.77 else quiet,
         )
     ax.set_xticks(range(shares.shape[1]), columns)
     ax.tick_params(length=0)

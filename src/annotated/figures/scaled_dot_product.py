@@ -26,10 +26,10 @@ def one_query(
         raise ValueError(f"{len(pieces)} pieces for {len(scores)} scores; expected one each")
     parts = weights[:, None] * values
     with style():
-        fig, axes = figure(6.4, 7.0, 2, 2)
+        fig, axes = figure(5.8, 6.8, 2, 2)
         fig.suptitle(f"“{query}” asks", x=0.01, ha="left", fontsize=14)
         low, high = min(scores.min().item(), 0.0), max(scores.max().item(), 0.0)
-        room = 0.42 * (high - low)  # for the numbers at the ends of the bars
+        room = 0.5 * (high - low)  # for the numbers at the ends of the bars
         stages = [
             ("1  query · key", "score", scores, GREY, (low - room, high + room), 1),
             ("2  divided by √d_k", "score", scaled, GREY, (low - room, high + room), 1),

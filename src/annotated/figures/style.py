@@ -25,9 +25,17 @@ _RC = {
 
 @contextmanager
 def style():
-    """Draw inside this block to get the book's look; the caller's settings come back."""
-    with plt.rc_context(_RC):
+    """Draw inside this block to get the book's look; the caller's settings come back.
+
+    Only ours: rc_context would put back everything, and with it that Jupyter's backend, which
+    starts with the first figure, made pyplot interactive. No later figure would be shown.
+    """
+    before = {name: plt.rcParams[name] for name in _RC}
+    plt.rcParams.update(_RC)
+    try:
         yield
+    finally:
+        plt.rcParams.update(before)
 
 
 def figure(width: float = 7.0, height: float = 3.5, rows: int = 1, cols: int = 1, **options):

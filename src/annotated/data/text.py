@@ -1,0 +1,237 @@
+"""§5.1, sentence pairs: read from files line by line, and cleaned with every loss counted."""
+
+import gzip
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO
+
+Pair = tuple[str, str]
+File = str | PathLike[str]
+
+# A line is all that is ever held of a file; one of this many bytes is no sentence.
+LONGEST_LINE = 1 << 24
+
+_STARTS = {".gz": b"\x1f\x8b", ".zip": b"PK"}
+_HTML = re.compile(rb"\s*<(!doctype\s+)?html\b", re.IGNORECASE)
+
+
+@contextmanager
+def open_text(path: File) -> Iterator[BinaryIO]:
+    """The bytes of a text: a plain file, a .gz, or a .zip with one .txt in it.
+
+    Raises ValueError that names the file if it is empty, an HTML page (what a
+    failed download leaves), not of the kind its name says, or damaged. Damage
+    further on shows when it is reached.
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    try:
+        with open(path, "rb") as raw:
+            _check(path, raw.peek(), _STARTS.get(kind, b""))
+            file = raw
+            if kind == ".gz":
+                file = gzip.GzipFile(fileobj=raw)
+            elif kind == ".zip":
+                archive = zipfile.ZipFile(raw)
+                file = io.BufferedReader(archive.open(_only_text(path, archive)))
+            with file:
+                _check(path, file.peek(64), b"")
+                yield file
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+
+
+def _check(path: Path, start: bytes, wanted: bytes) -> None:
+    if not start:
+        raise ValueError(f"{path} is empty; expected one sentence a line")
+    if _HTML.match(start):
+        raise ValueError(f"{path} is an HTML page; expected text (is it a failed download?)")
+    if not start.startswith(wanted):
+        kind = path.suffix.lower()
+        raise ValueError(f"{path} is no {kind} file: it begins with {start[:12]!r}")
+
+
+def _only_text(path: Path, archive: zipfile.ZipFile) -> str:
+    """The name of the one text; "_about.txt" and its like are about it."""
+    names = [name for name in archive.namelist() if name.endswith(".txt") and name[0] != "_"]
+    if len(names) != 1:
+        raise ValueError(f"{path} must hold one .txt file, not {', '.join(names) or 'none'}")
+    return names[0]
+
+
+def lines(path: File) -> Iterator[str]:
+    """The lines of a text in UTF-8, without their ends; a byte-order mark is no part of them.
+
+    Only "\\n" ends a line: str.splitlines() would also cut at characters that
+    occur inside sentences, such as U+0085 and U+2028, and shift one side of a
+    corpus against the other. Raises what `open_text` raises, and ValueError
+    for bytes that are not UTF-8 and for an endless line.
+    """
+    with open_text(path) as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE):
+            number += 1
+            if len(line) == LONGEST_LINE:
+                raise ValueError(f"{path}, line {number} has {LONGEST_LINE} bytes or more")
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path}, line {number} is not UTF-8:"
+                    f" byte 0x{line[error.start]:02x} at place {error.start + 1}"
+                ) from None
+            yield text.removesuffix("\n")
+
+
+class Pairs:
+    """Sentence pairs in files, read anew, a line at a time, in each iteration.
+
+    A part is two files, (source, target), where line n is the same sentence;
+    or one file with both in tab-separated columns, the first two of each line.
+    Parts follow one another. ``keep`` is asked about each source sentence.
+    `list(pairs)` has all or raises; in a loop, ValueError comes where a fault
+    is reached: one file shorter than the other, a line without two columns.
+    """
+
+    def __init__(
+        self, *parts: File | tuple[File, File], keep: Callable[[str], bool] = lambda source: True
+    ) -> None:
+        self.parts = parts
+        self.keep = keep
+
+    def __iter__(self) -> Iterator[Pair]:
+        for part in self.parts:
+            rows = _two_files(*part) if isinstance(part, tuple) else _two_columns(part)
+            yield from (pair for pair in rows if self.keep(pair[0]))
+
+
+def _two_files(source: File, target: File) -> Iterator[Pair]:
+    both = zip_longest(lines(source), lines(target))
+    for number, (here, there) in enumerate(both):
+        if here is None or there is None:
+            short, long = (source, target) if here is None else (target, source)
+            raise ValueError(
+                f"{short} ends after line {number} but {long} goes on;"
+                " line n of both must be the same sentence"
+            )
+        yield here, there
+
+
+def _two_columns(path: File) -> Iterator[Pair]:
+    for number, line in enumerate(lines(path), 1):
+        columns = line.split("\t")
+        if len(columns) < 2:
+            raise ValueError(f"{path}, line {number} has no tab; expected source, tab, target")
+        yield columns[0], columns[1]
+
+
+def texts(pairs: Iterable[Pair]) -> Iterator[str]:
+    """Both sides of each pair: what a shared vocabulary is learned from."""
+    for pair in pairs:
+        yield from pair
+
+
+# Soft hyphen, zero-width space, byte-order mark. Not the joiners: they change what is written.
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\ufeff"))
+
+
+def tidy(text: str) -> str:
+    """One blank for each run of white space, none at the edges, no invisible characters.
+
+    White space is Unicode's: no-break spaces, thin spaces, tabs, a stray "\\r".
+    """
+    return " ".join(text.translate(_INVISIBLE).split())
+
+
+def count_words(text: str) -> int:
+    """How many words white space makes of a text."""
+    return len(text.split())
+
+
+@dataclass
+class Counts:
+    """What became of the pairs: read = kept + empty + too_long + uneven.
+
+    ``tidied`` counts pairs that `tidy` changed, whether they were kept or not.
+    """
+
+    read: int = 0
+    kept: int = 0
+    empty: int = 0
+    too_long: int = 0
+    uneven: int = 0
+    tidied: int = 0
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """Which pairs are trained on. Test sets are never cleaned.
+
+    A pair with an empty side is always dropped: it has nothing to learn from.
+
+    tidy: Not in the paper: texts go through `tidy`.
+    max_words: Not in the paper: drop if a side has more words.
+    max_ratio: Not in the paper: drop if a side has more than so many times
+        the other's words.
+    max_pieces: Not in the paper: drop if a side has more pieces. The paper's
+        code had a limit of 256 (tensor2tensor, max_length).
+    """
+
+    tidy: bool = True
+    max_words: int | None = None
+    max_ratio: float | None = None
+    max_pieces: int | None = None
+
+    def of_texts(self, pairs: Iterable[Pair]) -> "Cleaned":
+        """Sentence pairs that keep the rules about words."""
+        change = tidy if self.tidy else None
+        return Cleaned(pairs, count_words, self.max_words, self.max_ratio, change)
+
+    def of_ids(self, pairs: Iterable[tuple[list[int], list[int]]]) -> "Cleaned":
+        """Pairs of ids, without special ones, that keep the rule about pieces."""
+        return Cleaned(pairs, len, self.max_pieces)
+
+
+class Cleaned:
+    """The pairs that pass, each time from the start; ``counts`` tells of the latest pass.
+
+    A loop may read ``counts`` as it runs.
+    """
+
+    def __init__(
+        self,
+        pairs: Iterable[tuple],
+        length: Callable[[Any], int],
+        longest: int | None = None,
+        ratio: float | None = None,
+        change: Callable[[str], str] | None = None,
+    ) -> None:
+        self.pairs, self.length = pairs, length
+        self.longest, self.ratio, self.change = longest, ratio, change
+        self.counts = Counts()
+
+    def __iter__(self) -> Iterator[tuple]:
+        counts = self.counts = Counts()
+        for pair in self.pairs:
+            counts.read += 1
+            if self.change:
+                before, pair = pair, tuple(map(self.change, pair))
+                counts.tidied += pair != before
+            short, long = sorted(map(self.length, pair))
+            if short == 0:
+                counts.empty += 1
+            elif self.longest is not None and long > self.longest:
+                counts.too_long += 1
+            elif self.ratio is not None and long > self.ratio * short:
+                counts.uneven += 1
+            else:
+                counts.kept += 1
+                yield pair

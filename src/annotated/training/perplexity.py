@@ -1,0 +1,38 @@
+"""§6.2: how well a model foresees sentences it was not trained on."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from annotated.data.batches import Batch
+from annotated.training.loss import label_smoothed_loss
+
+
+@torch.no_grad()
+def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
+    """§6.2: e to the mean loss of a token, in nats, without smoothing.
+
+    Tokens are pieces of the vocabulary, EOS among them and padding not, as in
+    Table 3; each counts the same, so how they are batched changes nothing. No
+    dropout; the model's mode comes back. A model that knows nothing has its
+    vocabulary's size, a perfect one 1; a loss too large for e to the power of
+    it gives inf. Raises ValueError if there are no tokens.
+    """
+    loss, tokens, training = 0.0, 0, model.training
+    device = next(model.parameters()).device
+    model.eval()
+    try:
+        for batch in batches:
+            batch = batch.to(device)
+            total, count = label_smoothed_loss(
+                model(batch.source, batch.target),
+                batch.labels, 0.0, model.config.pad_id,
+            )  # fmt: skip
+            loss += total.item()
+            tokens += int(count)
+    finally:
+        model.train(training)
+    if not tokens:
+        raise ValueError("there are no tokens to measure perplexity on")
+    return torch.tensor(loss / tokens, dtype=torch.float64).exp().item()

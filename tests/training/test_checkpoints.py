@@ -1,0 +1,385 @@
+"""Checkpoints: exact, whole or not at all, and free of anything that runs when it is read."""
+
+import ast
+import hashlib
+import json
+import os
+import random
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+import annotated
+from annotated.data.tokenizer import Tokenizer
+from annotated.model import Transformer, TransformerConfig
+from annotated.training import checkpoints, load_checkpoint, save_checkpoint
+from annotated.training.checkpoints import read_config, write_atomically
+
+FILES = ["config.json", "model.safetensors", "tokenizer.json"]
+SIZES = {"d_model": 22, "d_ff": 29, "heads": 3, "d_k": 5, "d_v": 7, "layers": 2}
+TOKENIZER = Tokenizer.train(["two hundred and four", "zweihundertvier"] * 2, merges=11)
+
+
+def build(seed=0, **overrides):
+    torch.manual_seed(seed)
+    return Transformer(
+        TransformerConfig(**(SIZES | {"vocab_size": TOKENIZER.vocab_size} | overrides))
+    )
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A checkpoint's folder, and the model in it."""
+    model = build()
+    save_checkpoint(tmp_path / "made", model, TOKENIZER, recipe="copy", seed=3)
+    return tmp_path / "made", model
+
+
+def error_of(folder):
+    """The one line that loading the folder ends in."""
+    with pytest.raises(ValueError) as caught:
+        load_checkpoint(folder)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    (line,) = str(caught.value).splitlines()
+    assert len(line) < 400
+    return line
+
+
+def edit(folder, change):
+    """Rewrite the configuration by hand."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    change(config)
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize(
+        "overrides",
+        [
+            {}, {"tie": False}, {"norm": "pre", "attention_bias": True},
+            {"positions": "learned", "max_length": 41}, {"positions": "sinusoidal-halves"},
+            {"pad_id": 2, "bos_id": 5, "eos_id": 0, "dropout": 0.3, "activation": "gelu"},
+        ],
+    )  # fmt: skip
+    def test_in_float32_it_is_exact(self, tmp_path, overrides):
+        model = build(**overrides)
+        save_checkpoint(tmp_path, model, TOKENIZER)
+        loaded, _, _ = load_checkpoint(tmp_path)
+        assert loaded.config == model.config
+        named = dict(loaded.named_parameters())
+        assert named.keys() == dict(model.named_parameters()).keys()
+        assert all(torch.equal(named[name], w) for name, w in model.named_parameters())
+        ids = torch.randint(3, TOKENIZER.vocab_size, (3, 7), generator=torch.Generator())
+        with torch.no_grad():
+            assert torch.equal(loaded(ids, ids), model.eval()(ids, ids))
+
+    def test_in_float16_it_is_close_half_as_large_and_loads_as_float32(self, tmp_path):
+        model, sizes = build(), []
+        for dtype in (None, torch.float16):
+            save_checkpoint(tmp_path, model, TOKENIZER, dtype)
+            sizes.append((tmp_path / "model.safetensors").stat().st_size)
+        loaded, _, _ = load_checkpoint(tmp_path)
+        for one, other in zip(loaded.parameters(), model.parameters(), strict=True):
+            assert one.dtype == torch.float32
+            torch.testing.assert_close(one, other, rtol=2**-11, atol=2**-24)
+            assert torch.equal(one, other.half().float())
+        count = sum(w.numel() for w in model.parameters())
+        assert sizes[0] - sizes[1] == pytest.approx(2 * count, abs=99)
+        assert {w.dtype for w in model.parameters()} == {torch.float32}, "saving changes nothing"
+
+    def test_what_is_loaded_is_ready_to_use(self, saved):
+        folder, model = saved
+        assert model.training
+        loaded, tokenizer, notes = load_checkpoint(str(folder))
+        assert not loaded.training and all(w.requires_grad for w in loaded.parameters())
+        assert tokenizer.to_json() == TOKENIZER.to_json()
+        assert notes == {"recipe": "copy", "seed": 3}
+
+    def test_three_files_and_nothing_else(self, saved):
+        assert sorted(path.name for path in saved[0].iterdir()) == FILES
+        sums = json.loads((saved[0] / "config.json").read_text())["sha256"]
+        for name in ("model.safetensors", "tokenizer.json"):
+            assert sums[name] == hashlib.sha256((saved[0] / name).read_bytes()).hexdigest()
+
+    def test_a_tied_matrix_is_stored_once_and_is_still_tied(self, saved):
+        folder, model = saved
+        stored = load_file(folder / "model.safetensors")
+        size = TOKENIZER.vocab_size
+        assert [name for name, w in stored.items() if size in w.shape] == ["embedding.weight"]
+        assert stored.keys() == {name for name, _ in model.named_parameters()}
+        loaded, _, _ = load_checkpoint(folder)
+        assert loaded.matrix("source") is loaded.matrix("target") is loaded.matrix("output")
+        ids = torch.tensor([[5, 7]])
+        before = loaded(ids, ids)
+        with torch.no_grad():
+            loaded.embedding.weight.mul_(2)
+        assert not torch.allclose(loaded.encode(ids), model.eval().encode(ids))
+        assert not torch.allclose(loaded(ids, ids), before)
+
+    def test_another_one_takes_its_place(self, saved):
+        folder, _ = saved
+        other = build(seed=1)
+        save_checkpoint(folder, other, TOKENIZER, recipe="other")
+        loaded, _, notes = load_checkpoint(folder)
+        assert torch.equal(loaded.embedding.weight, other.embedding.weight)
+        assert notes == {"recipe": "other"}
+
+    def test_the_same_model_is_the_same_bytes(self, saved, tmp_path):
+        folder, model = saved
+        save_checkpoint(tmp_path / "again", model, TOKENIZER, recipe="copy", seed=3)
+        for name in FILES:
+            assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+    def test_loading_leaves_the_random_generator_alone(self, saved):
+        folder, _ = saved
+        torch.manual_seed(7)
+        before = torch.get_rng_state()
+        load_checkpoint(folder)
+        assert torch.equal(torch.get_rng_state(), before)
+        torch.manual_seed(11)
+        save_checkpoint(folder, build(seed=2), TOKENIZER)
+        torch.manual_seed(7)
+        load_checkpoint(folder)
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+class TestDamage:
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_missing_file_is_named(self, saved, name):
+        (saved[0] / name).unlink()
+        assert error_of(saved[0]) == f"no checkpoint in {saved[0]}: {name} is missing"
+
+    def test_so_is_a_folder_that_is_not_there(self, tmp_path):
+        assert error_of(tmp_path / "nowhere") == (
+            f"no checkpoint in {tmp_path / 'nowhere'}: config.json is missing"
+        )
+
+    def test_this_folder_has_a_name_too(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert error_of("") == "no checkpoint in .: config.json is missing"
+
+    @pytest.mark.parametrize("name", FILES[1:])
+    @pytest.mark.parametrize("keep", [0, 1, -1])
+    def test_a_truncated_file_is_named_with_its_size(self, saved, name, keep):
+        path = saved[0] / name
+        data = path.read_bytes()[:keep]
+        path.write_bytes(data)
+        assert error_of(saved[0]) == (
+            f"{path} ({len(data)} bytes) is truncated or damaged: "
+            "its SHA-256 is not the one in config.json"
+        )
+
+    @pytest.mark.parametrize("name", FILES[1:])
+    def test_so_is_one_in_which_a_single_bit_changed(self, saved, name):
+        path = saved[0] / name
+        good = path.read_bytes()
+        for place in random.Random(0).sample(range(len(good)), 23):
+            bad = bytearray(good)
+            bad[place] ^= 1 << place % 8
+            path.write_bytes(bad)
+            assert error_of(saved[0]).startswith(f"{path} ({len(good)} bytes) is truncated or dam")
+        path.write_bytes(good)
+        assert load_checkpoint(saved[0])[2] == {"recipe": "copy", "seed": 3}
+
+    def test_and_one_of_another_checkpoint(self, saved, tmp_path):
+        save_checkpoint(tmp_path / "other", build(seed=1), TOKENIZER)
+        (tmp_path / "other" / "model.safetensors").replace(saved[0] / "model.safetensors")
+        assert "model.safetensors" in error_of(saved[0])
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "", "{", "null", "[]", "42", '"text"', "{}", '{"model": {}}', "\udcff",
+            '{"model": {}, "notes": {}}', '{"architectures": ["MarianMTModel"]}',
+            '{"model": null, "notes": {}, "sha256": {}}', '{"model": {}, "notes": 3, "sha256": {}}',
+            '{"model": {}, "notes": {}, "sha256": "x"}', '{"model": {}, "notes": {}, "sha256": 0}',
+            "<!DOCTYPE html><title>404</title>",
+        ],
+    )  # fmt: skip
+    def test_a_configuration_that_is_not_ours_is_named(self, saved, text):
+        path = saved[0] / "config.json"
+        path.write_text(text, errors="surrogateescape")
+        assert error_of(saved[0]) == f"{path} is not a checkpoint's config.json, or is damaged"
+        with pytest.raises(ValueError, match="is not a checkpoint's config.json"):
+            read_config(saved[0])
+
+    def test_sums_that_are_missing_are_not_right(self, saved):
+        edit(saved[0], lambda config: config.update(sha256={}))
+        assert "its SHA-256 is not the one in config.json" in error_of(saved[0])
+
+    @settings(max_examples=60)
+    @given(st.data())
+    def test_whatever_happens_to_the_configuration_no_other_error_comes_out(
+        self, tmp_path_factory, data
+    ):
+        """Some changes can't be seen, such as another dropout: then it loads."""
+        folder = tmp_path_factory.getbasetemp() / "fuzzed"
+        if not folder.exists():
+            save_checkpoint(folder, build(), TOKENIZER, recipe="copy")
+            (folder / "good").write_bytes((folder / "config.json").read_bytes())
+        good = (folder / "good").read_bytes()
+        place = data.draw(st.integers(0, len(good) - 1))
+        new = data.draw(st.sampled_from([b"", *(bytes([b]) for b in b'\0 -.019e"[{,nax\xff')]))
+        (folder / "config.json").write_bytes(good[:place] + new + good[place + 1 :])
+        try:
+            model, _, _ = load_checkpoint(folder)
+        except ValueError as error:
+            assert str(folder) in str(error) and len(str(error).splitlines()) == 1
+        else:
+            assert model.config.d_model == 22
+
+
+class TestAnotherVersion:
+    def test_a_field_that_this_version_lacks_is_named(self, saved):
+        """What a later version may write."""
+        path = edit(saved[0], lambda config: config["model"].update(rotary=True))
+        line = error_of(saved[0])
+        assert line.startswith(f"{path} does not fit the weights or this version: ")
+        assert "'rotary'" in line
+
+    def test_so_is_a_value_that_this_version_lacks(self, saved):
+        path = edit(saved[0], lambda config: config["model"].update(positions="rotary"))
+        line = error_of(saved[0])
+        assert line.startswith(f"{path} does not fit the weights or this version: ")
+        assert "positions is 'rotary'; expected one of 'sinusoidal'" in line
+
+    @pytest.mark.parametrize(
+        ("field", "value", "said"),
+        [
+            ("d_ff", 31, "size mismatch for encoder.layers.0"),
+            ("layers", 1, "Unexpected key"),
+            ("layers", 3, "Missing key"),
+            ("tie", False, "Missing key"),
+            ("heads", 0, "heads is 0; expected at least 1"),
+            ("d_ff", "many", "d_ff"),
+            ("d_model", None, "d_model"),
+        ],
+    )
+    def test_sizes_that_are_not_those_of_the_weights_are_named(self, saved, field, value, said):
+        path = edit(saved[0], lambda config: config["model"].update({field: value}))
+        line = error_of(saved[0])
+        assert line.startswith(f"{path} does not fit the weights or this version: ")
+        assert said in line
+
+    def test_weights_that_are_no_safetensors_are_refused_though_their_sum_is_right(self, saved):
+        for data in (b"", b"not tensors", struct.pack("<Q", 2**40) + b"{}"):
+            (saved[0] / "model.safetensors").write_bytes(data)
+            right = hashlib.sha256(data).hexdigest()
+            edit(saved[0], lambda config, right=right: config["sha256"].update(
+                {"model.safetensors": right}
+            ))  # fmt: skip
+            assert "does not fit the weights or this version" in error_of(saved[0])
+
+
+class Stopped(BaseException):
+    """As KeyboardInterrupt, which would end pytest if it came out."""
+
+
+class TestInterruption:
+    @pytest.mark.parametrize("call", [1, 2, 3])
+    @pytest.mark.parametrize("where", ["fsync", "replace"])
+    @pytest.mark.parametrize("error", [Stopped, OSError(28, "No space left on device")])
+    def test_the_old_one_still_loads_or_is_refused(self, saved, monkeypatch, call, where, error):
+        folder, old = saved
+        calls, real = [], getattr(os, where)
+
+        def stop(*arguments):
+            calls.append(arguments)
+            if len(calls) == call:
+                raise error
+            return real(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoints.os, where, stop)
+            with pytest.raises((Stopped, OSError)):
+                save_checkpoint(folder, build(seed=1), TOKENIZER, seed=4)
+        assert len(calls) == call
+        assert sorted(path.name for path in folder.iterdir()) == FILES, "no half-written file"
+        if call == 1:  # nothing had taken its place yet
+            loaded, _, notes = load_checkpoint(folder)
+            assert torch.equal(loaded.embedding.weight, old.embedding.weight)
+            assert notes["seed"] == 3
+        else:
+            assert "model.safetensors" in error_of(folder)
+
+    @pytest.mark.parametrize("call", [1, 2, 3])
+    def test_a_first_one_is_not_there_until_it_is_whole(self, tmp_path, monkeypatch, call):
+        calls, real = [], os.replace
+
+        def stop(*arguments):
+            calls.append(arguments)
+            if len(calls) == call:
+                raise Stopped
+            real(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoints.os, "replace", stop)
+            with pytest.raises(Stopped):
+                save_checkpoint(tmp_path / "new", build(), TOKENIZER)
+        assert error_of(tmp_path / "new") == (
+            f"no checkpoint in {tmp_path / 'new'}: config.json is missing"
+        )
+        save_checkpoint(tmp_path / "new", build(), TOKENIZER)
+        assert load_checkpoint(tmp_path / "new")[2] == {}
+
+    def test_a_file_is_the_old_one_or_the_new_one(self, tmp_path, monkeypatch):
+        path = tmp_path / "file"
+        write_atomically(path, b"old")
+        assert path.read_bytes() == b"old"
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoints.os, "fsync", lambda handle: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                write_atomically(path, b"new")
+        assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+        write_atomically(path, b"new")
+        assert path.read_bytes() == b"new" and list(tmp_path.iterdir()) == [path]
+
+    def test_a_file_in_the_folders_place_is_named(self, tmp_path):
+        (tmp_path / "taken").write_text("mine")
+        with pytest.raises(OSError, match="taken"):
+            save_checkpoint(tmp_path / "taken", build(), TOKENIZER)
+        assert (tmp_path / "taken").read_text() == "mine"
+
+
+# Reading a pickle runs whatever it says. Nothing in the package reads or writes one.
+PICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+PICKLING = {"torch": {"load", "save"}, "numpy": {"load"}, "np": {"load"}, "pd": {"read_pickle"}}
+
+
+def pickling(source):
+    """Lines that import a pickler or call what uses one."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom):
+                names, modules = set(modules), [node.module or ""]
+                if names & PICKLING.get(modules[0], set()):
+                    found.append(node.lineno)
+            if any(module.split(".")[0] in PICKLERS for module in modules):
+                found.append(node.lineno)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.attr in PICKLING.get(node.value.id, set()):
+                found.append(node.lineno)
+    return found
+
+
+def test_the_search_for_pickles_works():
+    bad = ["import pickle", "from pickle import load", "x = torch.load(f)", "import os, dill as d",
+           "from torch import load", "torch.save(x, f)", "def f():\n import joblib"]  # fmt: skip
+    assert [len(pickling(line)) for line in bad] == [1] * len(bad)
+    good = "import json\nfrom safetensors.torch import load\njson.load(f)\nmodel.load_state_dict(x)"
+    assert pickling(good) == []
+
+
+def test_the_package_has_no_pickles():
+    files = sorted(Path(annotated.__file__).parent.rglob("*.py"))
+    assert len(files) > 20
+    assert {file: lines for file in files if (lines := pickling(file.read_text()))} == {}
