@@ -25,7 +25,7 @@ from annotated.recipes import (
     score,
     train,
 )
-from annotated.training import TrainingConfig, load_checkpoint, save_checkpoint
+from annotated.training import TrainingConfig, learning_rate, load_checkpoint, save_checkpoint
 from annotated.translation import Translator, shipped
 
 BOOKS_OWN = (342, 204, 402, 42)
@@ -65,6 +65,13 @@ def vocabulary(name):
 
 def tokenizer(name):
     return vocabulary(name)[0]
+
+
+def last_rate(recipe):
+    training = recipe.training
+    return learning_rate(
+        training.steps, recipe.model.d_model, training.warmup_steps, training.factor
+    )
 
 
 def weights(model):
@@ -347,16 +354,26 @@ class TestShippedWeights:
         assert result.accuracy >= 0.97, result
 
 
-@pytest.mark.parametrize("name", [path.name for path in (files("annotated") / "results").iterdir()])
-def test_records_of_a_recipe_are_found_under_its_name(name):
-    for record in records.find(name):
-        recipe = recipe_named(record.recipe)
-        assert recipe.name == name
-        assert record.command == f"annotated train --recipe {name} --seed {record.seed}"
-        assert record.column("step")[-1] == recipe.training.steps
-        groups = {key for key in record.metrics if key.startswith(f"exact_{recipe.corpus.groups}_")}
-        assert groups
-        assert 0 <= record.metrics["exact"]["value"] <= 1
+RECORDED = sorted({path.name for path in (files("annotated") / "results").iterdir()} & {*RECIPES})
+
+
+class TestRecords:
+    @pytest.mark.parametrize("name", RECORDED)
+    def test_they_are_of_the_recipe_as_it_is(self, name):
+        recipe = recipe_named(name)
+        for record in records.find(name):
+            assert record.recipe == name
+            assert record.command == f"annotated train --recipe {name} --seed {record.seed}"
+            assert record.column("step")[-1] == recipe.training.steps
+            assert record.curve[-1]["rate"] == pytest.approx(last_rate(recipe), rel=1e-3)
+            assert f"exact_{recipe.corpus.groups}_6" in record.metrics
+
+    def test_three_seeds_of_the_books_recipe_reach_99_per_cent_and_97_for_every_length(self):
+        found = {record.seed: record.metrics for record in records.find("numbers-en-de")}
+        assert {0, 1, 2} <= set(found)
+        for metrics in found.values():
+            assert metrics["tested"]["value"] == 1000 and metrics["exact"]["value"] >= 0.99
+            assert all(metrics[f"exact_digits_{n}"]["value"] >= 0.97 for n in range(2, 7))
 
 
 def test_letters_to_copy_are_held_out_by_the_copy_tasks_rule():

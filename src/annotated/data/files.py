@@ -31,7 +31,9 @@ class DataFile:
     archive: str = ""
 
 
-def find(file: DataFile, data_dir: str | PathLike[str] | None = None, any_version=False) -> Path:
+def find(
+    file: DataFile, data_dir: str | PathLike[str] | None = None, any_version: bool = False
+) -> Path:
     """The file in ``data_dir``, else in $ANNOTATED_DATA, else in the cache, else downloaded.
 
     Raises ValueError for another text than expected (unless ``any_version``),
@@ -39,7 +41,9 @@ def find(file: DataFile, data_dir: str | PathLike[str] | None = None, any_versio
     """
     folders = _named(data_dir, "data_dir") + _named(os.environ.get(VARIABLE), f"${VARIABLE}")
     cache = cache_folder()
-    for folder in folders + [cache] * (cache is not None):
+    if cache is not None:
+        folders.append(cache)
+    for folder in folders:
         for path in (folder / file.name, folder / f"{file.name}.gz"):
             if path.is_file():
                 if not any_version:
@@ -47,11 +51,12 @@ def find(file: DataFile, data_dir: str | PathLike[str] | None = None, any_versio
                 return path
     if cache is not None and file.addresses:
         return download(file, cache)
-    wanted = f"put it there as {file.name} (or .gz); it comes from {file.archive}"
-    if file.addresses:
-        wanted = f"put it there as {file.name}, or `pip install pooch` to have it downloaded"
-    places = ", ".join(map(str, folders)) or f"data_dir and ${VARIABLE} (neither is set)"
-    raise FileNotFoundError(f"{file.name} is not in {places}: {wanted}")
+    missing = f"{file.name} is in no data folder ({', '.join(map(str, folders)) or 'none named'}); "
+    if file.archive:
+        missing += f"download {file.archive} and unpack it so that the file lies there"
+    else:
+        missing += "`pip install pooch` to have it downloaded, or put it there"
+    raise FileNotFoundError(f"{missing}; data_dir and ${VARIABLE} name data folders")
 
 
 def _named(folder: str | PathLike[str] | None, name: str) -> list[Path]:

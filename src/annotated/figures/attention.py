@@ -18,8 +18,8 @@ def attention_maps(
     one sentence; each row sums to 1.
     """
     rows = -(-len(weights) // columns)
-    wide = max(2.6, 0.42 * len(keys) + 1.2)
-    high = max(2.2, 0.36 * len(queries) + 1.3)
+    wide = max(2.4, 0.29 * len(keys) + 1.1)  # two fit a phone and can still be read
+    high = max(2.0, 0.29 * len(queries) + 1.1)
     with style():
         fig, axes = figure(wide * columns, high * rows, rows, columns, squeeze=False)
         for ax in axes.flat[len(weights):]:

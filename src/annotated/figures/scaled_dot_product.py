@@ -29,7 +29,7 @@ def one_query(
         fig, axes = figure(5.8, 6.8, 2, 2)
         fig.suptitle(f"“{query}” asks", x=0.01, ha="left", fontsize=14)
         low, high = min(scores.min().item(), 0.0), max(scores.max().item(), 0.0)
-        room = 0.5 * (high - low)  # for the numbers at the ends of the bars
+        room = 0.56 * (high - low)  # for the numbers at the ends of the bars
         stages = [
             ("1  query · key", "score", scores, GREY, (low - room, high + room), 1),
             ("2  divided by √d_k", "score", scaled, GREY, (low - room, high + room), 1),
@@ -44,7 +44,7 @@ def one_query(
         most = rows.abs().max().item()
         image = ax.imshow(rows.numpy(), cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
         ax.axhline(len(parts) - 0.5, color="black", linewidth=1.5)
-        _name(ax, "4  weight × value, summed", "channel of the value", [*pieces, "sum"])
+        _name(ax, "4  weighted values", "channel of the value", [*pieces, "sum"])
         ticks = MaxNLocator(5)
         fig.colorbar(image, ax=ax, location="bottom", label="weight × value", ticks=ticks)
     return fig

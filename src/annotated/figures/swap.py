@@ -82,7 +82,7 @@ def swap_picture(translator: Translator, number: int, other: int) -> Figure:
         fig, (above, below) = figure(5.4, 5.6, 2, 1)
         said = [translator.tokenizer.pieces(text) for text in (case.swap.before, case.swap.after)]
         draw_memory(above, memory, pieces, None)
-        above.set_title(f"The memory of {number}", weight="bold")
+        above.set_title(f"The memory of {number}: {len(pieces)} vectors", weight="bold")
         draw_words(above, said[0], said[1], GREY)
         pieces[place] = f"{pieces[place]} → {new}"
         draw_memory(below, swapped, pieces, place)

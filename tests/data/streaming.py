@@ -1,0 +1,64 @@
+"""Peak memory of reading, cleaning and learning a vocabulary from two large files that it makes.
+
+python tests/data/streaming.py FOLDER MEGABYTES
+
+Prints one JSON document: how large the text of both files is, and how much more than at the start
+the process has held after each stage, in bytes. The last stage keeps all pairs in a list, to show
+that holding them would be seen. test_text.py runs it on a few megabytes; `ANNOTATED_STREAM_MB=200
+pytest tests/data/test_text.py` on many.
+"""
+
+import gzip
+import json
+import random
+import sys
+import time
+from pathlib import Path
+
+from annotated.data.text import Cleaning, Pairs, texts
+from annotated.data.tokenizer import Tokenizer
+
+
+def peak() -> int:
+    """The most memory this process has held, in bytes.
+
+    Linux's count of it. That of resource.getrusage() starts from the peak of the process that
+    started this one, which may be pytest's.
+    """
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def write(folder: Path, megabytes: int) -> tuple[Path, Path]:
+    """A plain and a compressed file, half a megabyte of different lines over and over."""
+    chance = random.Random(0)
+    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=3 + i % 9)) for i in range(9973)]
+    block = "".join(" ".join(chance.choices(words, k=19)) + "\n" for _ in range(3600)).encode()
+    source, target = folder / "big.en", folder / "big.de.gz"
+    with open(source, "wb") as plain, gzip.open(target, "wb", compresslevel=1) as packed:
+        for _ in range(1 + megabytes * 500_000 // len(block)):
+            plain.write(block)
+            packed.write(block)
+    return source, target
+
+
+def main() -> None:
+    folder, megabytes = Path(sys.argv[1]), int(sys.argv[2])
+    source, target = write(folder, megabytes)
+    pairs = Cleaning(max_words=100, max_ratio=9).of_texts(Pairs((source, target)))
+    Tokenizer.train(["once"] * 2, 3)  # loads what every training loads
+    report = {"text": 2 * source.stat().st_size}
+    start, began = peak(), time.perf_counter()
+    for stage, work in {
+        "read": lambda: sum(1 for _ in pairs),
+        "learn": lambda: Tokenizer.train(texts(pairs), 997),
+        "hold": lambda: list(pairs),
+    }.items():
+        work()
+        report[stage] = peak() - start
+        report[f"{stage}_seconds"] = round(time.perf_counter() - began, 1)
+    print(json.dumps(report | {"start": start, "pairs": pairs.counts.kept}))
+
+
+if __name__ == "__main__":
+    main()

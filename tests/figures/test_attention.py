@@ -1,0 +1,82 @@
+"""Maps of attention show the weights they are given, row by row and on one scale."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from annotated.figures.attention import attention_maps
+
+QUERIES, KEYS = ["drei", "hundert", "EOS"], ["three", "hundred", "and", "two", "EOS"]
+
+
+def weights_of(heads):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(heads, len(QUERIES), len(KEYS), generator=generator).softmax(-1)
+
+
+@pytest.fixture
+def draw():
+    figures = []
+
+    def made(heads, titles=None, **options):
+        titles = titles or [f"head {i + 1}" for i in range(heads)]
+        figures.append(attention_maps(weights_of(heads), QUERIES, KEYS, titles, **options))
+        figures[-1].canvas.draw()
+        return figures[-1]
+
+    yield made
+    for figure in figures:
+        plt.close(figure)
+
+
+def maps(figure):
+    return [ax for ax in figure.axes if ax.images and ax.get_title()]
+
+
+@pytest.mark.parametrize(("heads", "columns"), [(1, 2), (2, 2), (3, 2), (5, 3), (7, 1)])
+def test_one_map_a_head_in_order_and_no_empty_frame(draw, heads, columns):
+    figure = draw(heads, columns=columns)
+    assert [ax.get_title() for ax in maps(figure)] == [f"head {i + 1}" for i in range(heads)]
+    for ax, weights in zip(maps(figure), weights_of(heads), strict=True):
+        np.testing.assert_allclose(ax.images[0].get_array(), weights)
+    places = [ax.get_subplotspec() for ax in maps(figure)]
+    assert [(p.rowspan.start, p.colspan.start) for p in places] == [
+        divmod(i, columns) for i in range(heads)
+    ]
+    empty = [ax for ax in figure.axes if not ax.images and not ax.collections]
+    assert all(not ax.axison for ax in empty)
+
+
+def test_colours_mean_the_same_in_every_map(draw):
+    figure = draw(3)
+    for ax in maps(figure):
+        assert ax.images[0].get_clim() == (0, 1)
+    (bar,) = [ax for ax in figure.axes if ax.get_ylabel() == "weight"]
+    assert bar.get_ylim() == (0, 1)
+
+
+def test_rows_are_queries_from_the_top_and_columns_keys(draw):
+    for ax in maps(draw(3)):
+        assert [t.get_text() for t in ax.get_yticklabels()] == QUERIES
+        assert [t.get_text() for t in ax.get_xticklabels()] == KEYS
+        bottom, top = ax.get_ylim()
+        assert bottom > top
+        assert ax.get_yticks().tolist() == [0, 1, 2]
+        assert ax.get_xticks().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_names_of_another_number_are_refused(draw):
+    for titles in (["one"], ["one", "two", "three"]):
+        with pytest.raises(ValueError):
+            draw(2, titles)
+    for queries, keys in ((QUERIES[1:], KEYS), (QUERIES, KEYS[1:])):
+        with pytest.raises(ValueError, match="number of"):
+            attention_maps(weights_of(1), queries, keys, ["one"])
+    plt.close("all")
+
+
+def test_settings_of_the_caller_come_back(draw):
+    before = dict(plt.rcParams)
+    draw(2)
+    assert dict(plt.rcParams) == before

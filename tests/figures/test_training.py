@@ -1,0 +1,63 @@
+"""Curves of a training run go through the points that they are given."""
+
+import matplotlib.pyplot as plt
+import pytest
+
+from annotated.figures.training import training_curves
+
+LOSSES = [5.5, 4.25, 3.0, 2.5, 1.75, 1.5, 1.25]
+ACCURACY = {2: {3: 0.0, 2: 0.1}, 5: {2: 0.4, 3: 0.2}, 7: {2: 1.0, 3: 0.9, 6: 0.5}}
+
+
+@pytest.fixture
+def figure():
+    made = training_curves(LOSSES, ACCURACY, "digits")
+    made.canvas.draw()
+    yield made
+    plt.close(made)
+
+
+def points(line):
+    return list(zip(*(axis.tolist() for axis in line.get_data()), strict=True))
+
+
+def test_above_is_the_loss_of_each_update_counted_from_1(figure):
+    (line,) = figure.axes[0].lines
+    assert points(line) == list(enumerate(LOSSES, 1))
+    assert figure.axes[0].get_ylim()[0] == 0
+    assert "nats" in figure.axes[0].get_ylabel()
+
+
+def test_below_is_one_line_a_group_through_the_steps_at_which_it_was_tested(figure):
+    lines = {line.get_label(): points(line) for line in figure.axes[1].lines}
+    assert lines == {
+        "2": [(2, 0.1), (5, 0.4), (7, 1.0)],
+        "3": [(2, 0.0), (5, 0.2), (7, 0.9)],
+        "6": [(7, 0.5)],
+    }
+    low, high = figure.axes[1].get_ylim()
+    assert low < 0 and high > 1, "0 and 1 must not lie on the frame"
+
+
+def test_the_legend_names_the_groups_in_order(figure):
+    legend = figure.axes[1].get_legend()
+    assert legend.get_title().get_text() == "digits"
+    assert [text.get_text() for text in legend.get_texts()] == ["2", "3", "6"]
+
+
+def test_groups_differ_in_colour_and_in_marker(figure):
+    lines = figure.axes[1].lines
+    assert len({line.get_color() for line in lines}) == 3
+    assert len({line.get_marker() for line in lines}) == 3
+
+
+def test_both_panels_count_the_same_updates(figure):
+    above, below = figure.axes
+    assert above.get_xlim() == below.get_xlim()
+    assert below.get_xlabel() == "updates"
+
+
+def test_more_groups_than_colours_can_be_drawn():
+    made = training_curves([1.0], {1: {group: group / 11 for group in range(11)}}, "letters")
+    assert len(made.axes[1].lines) == 11
+    plt.close(made)
