@@ -14,6 +14,7 @@ import random
 import sys
 import time
 from pathlib import Path
+from string import ascii_lowercase
 
 from annotated.data.text import Cleaning, Pairs, texts
 from annotated.data.tokenizer import Tokenizer
@@ -32,7 +33,7 @@ def peak() -> int:
 def write(folder: Path, megabytes: int) -> tuple[Path, Path]:
     """A plain and a compressed file, half a megabyte of different lines over and over."""
     chance = random.Random(0)
-    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=3 + i % 9)) for i in range(9973)]
+    words = ["".join(chance.choices(ascii_lowercase, k=3 + i % 9)) for i in range(1999)]
     block = "".join(" ".join(chance.choices(words, k=19)) + "\n" for _ in range(3600)).encode()
     source, target = folder / "big.en", folder / "big.de.gz"
     with open(source, "wb") as plain, gzip.open(target, "wb", compresslevel=1) as packed:
@@ -45,13 +46,13 @@ def write(folder: Path, megabytes: int) -> tuple[Path, Path]:
 def main() -> None:
     folder, megabytes = Path(sys.argv[1]), int(sys.argv[2])
     source, target = write(folder, megabytes)
-    pairs = Cleaning(max_words=100, max_ratio=9).of_texts(Pairs((source, target)))
+    pairs = Cleaning(max_words=100, max_ratio=9.0).of_texts(Pairs((source, target)))
     Tokenizer.train(["once"] * 2, 3)  # loads what every training loads
     report = {"text": 2 * source.stat().st_size}
     start, began = peak(), time.perf_counter()
     for stage, work in {
         "read": lambda: sum(1 for _ in pairs),
-        "learn": lambda: Tokenizer.train(texts(pairs), 997),
+        "learn": lambda: Tokenizer.train(texts(pairs), 499),
         "hold": lambda: list(pairs),
     }.items():
         work()

@@ -1,4 +1,4 @@
-"""Sentence pairs from files: read as they are or refused by name; cleaning that counts its losses."""
+"""Sentence pairs from files: read as they are or refused by name; losses are counted."""
 
 import gzip
 import json
@@ -59,16 +59,16 @@ class TestLines:
     @example(["a\u2028b", "c\x85", "", "\r"], False, True)
     def test_only_a_line_feed_ends_a_line(self, tmp_path_factory, rows, packed, end):
         content = "\n".join(rows) + "\n" * end
-        if rows[0].startswith("\ufeff"):  # a byte-order mark there
-            rows = [rows[0][1:], *rows[1:]]
         path = tmp_path_factory.mktemp("lines") / ("a.gz" if packed else "a")
         path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
         if not content:
             with pytest.raises(ValueError, match="is empty"):
                 list(lines(path))
-        else:
-            # "a\n" and "a" are one line; "a\n\n" is two.
-            assert list(lines(path)) == (rows if end or rows[-1] else rows[:-1])
+            return
+        *expected, last = content.split("\n")
+        expected += [last] * bool(last)  # "a\n" and "a" are one line, "a\n\n" is two
+        expected[0] = expected[0].removeprefix("\ufeff")
+        assert list(lines(path)) == expected
 
     def test_text_in_a_zip_is_the_one_beside_its_description(self, tmp_path):
         path = zipped(tmp_path / "a.zip", _about__txt="terms", deu__txt="Hi.\tHallo!\n")
@@ -150,7 +150,7 @@ class TestLines:
     def test_an_endless_line_is_refused_before_it_is_held(self, put, monkeypatch):
         monkeypatch.setattr(text, "LONGEST_LINE", 11)
         assert list(lines(put("a", "x" * 9 + "\n"))) == ["x" * 9]
-        with pytest.raises(ValueError, match=r"a, line 2 has 11 bytes or more"):
+        with pytest.raises(ValueError, match=r"a, line 2 has no end$"):
             list(lines(put("a", "x\n" + "x" * 97)))
 
     def test_a_missing_file_is_named(self, tmp_path):
@@ -266,7 +266,7 @@ class TestCleaning:
 
     def test_limits_themselves_pass(self):
         at_the_limits = [("a b c", "a"), ("a", "a b c")]
-        assert list(Cleaning(max_words=3, max_ratio=3).of_texts(at_the_limits)) == at_the_limits
+        assert list(Cleaning(max_words=3, max_ratio=3.0).of_texts(at_the_limits)) == at_the_limits
         assert list(Cleaning(max_words=2).of_texts(at_the_limits)) == []
         assert list(Cleaning(max_ratio=2.9).of_texts(at_the_limits)) == []
 
@@ -325,14 +325,13 @@ def test_a_large_corpus_is_never_held(tmp_path):
     """Reading takes no memory that grows with the file, nor does learning a vocabulary."""
     if not Path("/proc/self/status").is_file():
         pytest.skip("needs Linux to tell the peak of memory")
-    megabytes = int(os.environ.get("ANNOTATED_STREAM_MB", "6"))
+    megabytes = int(os.environ.get("ANNOTATED_STREAM_MB", "4"))
     script = Path(__file__).with_name("streaming.py")
     environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
     command = [sys.executable, str(script), str(tmp_path), str(megabytes)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     report = json.loads(done.stdout)
-    print(report)
     assert report["text"] >= megabytes * 1_000_000
     assert report["read"] < 1_000_000
-    assert report["learn"] < 32_000_000
-    assert report["hold"] > report["text"]  # so holding would have been seen
+    assert report["learn"] < 16_000_000
+    assert report["hold"] - report["learn"] > report["text"]  # so holding would have been seen

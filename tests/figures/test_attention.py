@@ -31,13 +31,13 @@ def draw():
 
 
 def maps(figure):
-    return [ax for ax in figure.axes if ax.images and ax.get_title()]
+    return [ax for ax in figure.axes if ax.images and ax.get_title("left")]
 
 
 @pytest.mark.parametrize(("heads", "columns"), [(1, 2), (2, 2), (3, 2), (5, 3), (7, 1)])
 def test_one_map_a_head_in_order_and_no_empty_frame(draw, heads, columns):
     figure = draw(heads, columns=columns)
-    assert [ax.get_title() for ax in maps(figure)] == [f"head {i + 1}" for i in range(heads)]
+    assert [ax.get_title("left") for ax in maps(figure)] == [f"head {i + 1}" for i in range(heads)]
     for ax, weights in zip(maps(figure), weights_of(heads), strict=True):
         np.testing.assert_allclose(ax.images[0].get_array(), weights)
     places = [ax.get_subplotspec() for ax in maps(figure)]
@@ -67,13 +67,15 @@ def test_rows_are_queries_from_the_top_and_columns_keys(draw):
 
 
 def test_names_of_another_number_are_refused(draw):
+    before = plt.get_fignums()
     for titles in (["one"], ["one", "two", "three"]):
-        with pytest.raises(ValueError):
+        named = rf"\({len(titles)}, 3, 5\)"
+        with pytest.raises(ValueError, match=rf"^weights are \(2, 3, 5\); .* {named}$"):
             draw(2, titles)
     for queries, keys in ((QUERIES[1:], KEYS), (QUERIES, KEYS[1:])):
-        with pytest.raises(ValueError, match="number of"):
+        with pytest.raises(ValueError, match=r"^weights are \(1, 3, 5\); the names are for"):
             attention_maps(weights_of(1), queries, keys, ["one"])
-    plt.close("all")
+    assert plt.get_fignums() == before
 
 
 def test_settings_of_the_caller_come_back(draw):

@@ -130,7 +130,7 @@ class TestPicture:
                 assert same_color(used, color if i in changed else "black")
 
     def test_titles_name_the_numbers(self, picture):
-        titles = [ax.get_title() or ax.get_title("left") for ax in picture.axes]
+        titles = [ax.get_title("left") for ax in picture.axes]
         assert "342" in titles[0] and "346" in titles[1]
 
     @pytest.mark.parametrize("other", [342, 7, 243])

@@ -141,6 +141,7 @@ class TestMoses:
             ("de", "»Ja«, sagte sie (leise).", "&quot; ja &quot; , sagte sie ( leise ) ."),
             ("de", "Es wiegt 1\u00a0000 kg.", "es wiegt 1,000 kg ."),
             ("de", "Das ist „Unfug.“ Wirklich?", "das ist &quot; unfug &quot; . wirklich ?"),
+            ("de", "Das ist Hans’ Hut.", "das ist hans &quot; hut ."),  # as Perl's script has it
             ("en", "That is “nonsense”.", "that is &quot; nonsense . &quot;"),
             ("en", "The dog’s bowl isn't here.", "the dog &apos;s bowl isn &apos;t here ."),
             ("fr", "L’eau est « froide ».", "l&apos; eau est &quot; froide &quot; ."),

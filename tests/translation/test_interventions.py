@@ -19,7 +19,7 @@ def untrained():
     """With no merges, a sentence of n ASCII letters is n + 1 pieces: the blank before it is one."""
     torch.manual_seed(3)
     tokenizer = Tokenizer([])
-    sizes = {"vocab_size": tokenizer.vocab_size, "d_model": 22, "d_ff": 29, "heads": 2, "layers": 2}
+    sizes = {"vocab_size": tokenizer.vocab_size, "d_model": 22, "d_ff": 29, "heads": 2, "layers": 1}
     return Translator(Transformer(TransformerConfig(**sizes)).eval(), tokenizer)
 
 
@@ -47,14 +47,14 @@ def by_hand(translator, sentence, other):
 
 
 class TestUntrained:
-    @settings(max_examples=20)
+    @settings(max_examples=5)
     @given(words, words)
     def test_it_is_what_one_gets_by_hand(self, untrained, sentence, other):
         found = swap_memory(untrained, sentence, other)
         assert (found.places, found.before, found.after) == by_hand(untrained, sentence, other)
         assert found.places == [1 + i for i in range(5) if sentence[i] != other[i]]
 
-    @settings(max_examples=20)
+    @settings(max_examples=5)
     @given(words)
     def test_a_sentence_swapped_with_itself_stays(self, untrained, sentence):
         found = swap_memory(untrained, sentence, sentence)
@@ -72,7 +72,7 @@ class TestUntrained:
 
     @pytest.mark.parametrize(("sentence", "other"), [("abc", "abcd"), ("abcd", "a"), ("", "a")])
     def test_sentences_of_unequal_length_are_refused(self, untrained, sentence, other):
-        have = [len(untrained.tokenizer.encode(text)) for text in (sentence, other)]
+        have = [len(ids(untrained, text)) for text in (sentence, other)]  # EOS included
         with pytest.raises(ValueError) as caught:
             swap_memory(untrained, sentence, other)
         assert str(caught.value) == (
@@ -87,7 +87,7 @@ class TestTrained:
         assert found.before == "dreihundertzweiundvierzig"
         assert found.after == "dreihundertsechsundvierzig"
 
-    @settings(max_examples=20)
+    @settings(max_examples=13)
     @given(st.integers(100, 999), st.integers(100, 999))
     def test_before_is_the_translation_and_places_are_where_pieces_differ(
         self, trained, number, other

@@ -1,4 +1,4 @@
-"""Sentences in, sentences out: in order, whatever the batch, and with errors that say what is meant."""
+"""Sentences in, sentences out: in order, whatever the batch; errors say which sentence."""
 
 import shutil
 from importlib.resources import files
@@ -13,7 +13,7 @@ from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
 from annotated.translation import Translator, greedy_search, shipped
 
-drawn = st.lists(st.integers(0, 999_999), min_size=1, max_size=13)
+drawn = st.lists(st.integers(0, 999_999), min_size=1, max_size=7)
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ class TestTranslate:
         said = translator.translate(["two hundred and four", "four hundred and two"])
         assert said == ["zweihundertvier", "vierhundertzwei"]
 
-    @settings(max_examples=20)
-    @given(drawn, st.sampled_from([1, 2, 3, 5]))
+    @settings(max_examples=7)
+    @given(drawn, st.sampled_from([1, 2, 3]))
     def test_one_answer_a_sentence_in_order_whatever_the_batch_size(
         self, translator, some, batch_size
     ):

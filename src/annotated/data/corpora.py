@@ -1,16 +1,15 @@
 """§5.1, the named corpora of sentences: what is in them, whose they are, how to read them."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from os import PathLike
+from pathlib import Path
 from typing import NamedTuple
 
 from annotated.data.files import SHA256, DataFile, find
-from annotated.data.text import Pairs
-
-Folder = str | PathLike[str] | None
+from annotated.data.text import Pair, Pairs
 
 
 class Split(NamedTuple):
@@ -22,14 +21,12 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class TextCorpus:
-    """Sentences in English with their translations, in files that are not ours.
+    """English sentences with their translations, in files that are not ours.
 
-    ``dev`` and ``test`` name the splits to choose a model by and to report.
-    ``split_of`` says of an English sentence which split it is in, where all
-    splits share one file. ``licence``, ``home`` and ``citation`` are for the
-    reader. Files are looked for in ``data_dir``, $ANNOTATED_DATA, the user's
-    cache, then downloaded; `find` says what can be wrong. ``any_version``
-    takes files as they are, such as a newer pack, whose scores don't compare.
+    ``dev`` and ``test`` name the splits to choose by and to report on;
+    ``split_of`` tells the split of a sentence where all share one file.
+    `find` looks for the files; ``any_version`` takes others of their names,
+    such as a newer pack, whose scores don't compare.
     """
 
     name: str
@@ -42,43 +39,50 @@ class TextCorpus:
     citation: str
     split_of: Callable[[str], str] | None = None
     source: str = "en"
+    data_dir: str | PathLike[str] | None = None
+    any_version: bool = False
 
-    def pairs(self, split: str, data_dir: Folder = None, *, any_version: bool = False) -> Pairs:
-        """The pairs of a split, read from disk each time; a hash is checked once, here."""
-        if split not in self.splits:
-            raise ValueError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
-        found = [
-            tuple(find(file, data_dir, any_version) for file in part)
-            for part in self.splits[split].parts
-        ]
-        parts = [part if len(part) == 2 else part[0] for part in found]
+    def pairs(self, split: str) -> Pairs:
+        """Read anew in each iteration; hashes are checked once, here."""
+        parts = [self._found(part) for part in self._parts(split)]
         if self.split_of is None:
             return Pairs(*parts)
-        return Pairs(*parts, keep=lambda source: self.split_of(source) == split)
+        return Pairs(*parts, keep=lambda text: self.split_of(text) == split)
 
-    def references(
-        self, split: str, data_dir: Folder = None, *, any_version: bool = False
-    ) -> list[tuple[str, list[str]]]:
-        """Each sentence to translate, with all right answers that the split knows.
+    def references(self, split: str) -> list[tuple[str, list[str]]]:
+        """Each sentence to translate, with every right answer known.
 
-        One for each line, but for a corpus with ``split_of``, where lines of
-        one English sentence become one with several answers.
+        Where ``split_of`` is set, lines of one English sentence are one
+        with several answers; else each line has its own.
         """
-        pairs = self.pairs(split, data_dir, any_version=any_version)
-        if self.split_of is None:
-            return [(source, [target]) for source, target in pairs]
-        answers: dict[str, dict[str, None]] = {}
-        for source, target in pairs:
-            answers.setdefault(source, {})[target] = None
-        return [(source, list(targets)) for source, targets in answers.items()]
+        if self.split_of is not None:
+            return answers(self.pairs(split))
+        return [(source, [target]) for source, target in self.pairs(split)]
+
+    def _parts(self, split: str) -> tuple[tuple[DataFile, ...], ...]:
+        if split not in self.splits:
+            raise ValueError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
+        return self.splits[split].parts
+
+    def _found(self, part: tuple[DataFile, ...]) -> Path | tuple[Path, ...]:
+        paths = [find(file, self.data_dir, self.any_version) for file in part]
+        return tuple(paths) if len(paths) == 2 else paths[0]
+
+
+def answers(pairs: Iterable[Pair]) -> list[tuple[str, list[str]]]:
+    """Each source sentence once, with its different targets, in order."""
+    found: dict[str, dict[str, None]] = {}
+    for source, target in pairs:
+        found.setdefault(source, {})[target] = None
+    return [(source, list(targets)) for source, targets in found.items()]
 
 
 def tatoeba_split(english: str) -> str:
-    """The split of an English sentence: one in a hundred is "test", one "val".
+    """The split of an English sentence: 1 % are "test", 1 % are "val".
 
-    By a hash of its words alone, so that all translations of a sentence, both
-    language pairs and every later pack agree, and no test sentence is trained
-    on with another full stop or capital.
+    By a hash of its words alone: all its translations, both language pairs
+    and later packs agree, and no test sentence is trained on with another
+    full stop or capital.
     """
     words = " ".join(re.findall(r"\w+", english.lower()))
     place = int.from_bytes(sha256(words.encode()).digest(), "big") % 100
@@ -246,8 +250,10 @@ def _all() -> Iterator[TextCorpus]:
 TEXT_CORPORA = {corpus.name: corpus for corpus in _all()}
 
 
-def text_corpus(name: str) -> TextCorpus:
+def text_corpus(
+    name: str, data_dir: str | PathLike[str] | None = None, *, any_version: bool = False
+) -> TextCorpus:
     """The corpus; ValueError with the names there are for an unknown one."""
     if name not in TEXT_CORPORA:
         raise ValueError(f"no corpus {name!r}; there are {', '.join(TEXT_CORPORA)}")
-    return TEXT_CORPORA[name]
+    return replace(TEXT_CORPORA[name], data_dir=data_dir, any_version=any_version)

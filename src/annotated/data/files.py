@@ -11,16 +11,17 @@ from tempfile import TemporaryDirectory
 from annotated.data.text import open_text
 
 VARIABLE = "ANNOTATED_DATA"
+Folder = str | PathLike[str] | None
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of a corpus: its place in a data folder, and how to know it and get it.
+    """A file of a corpus: its place in a data folder, how to know and get it.
 
-    A plain file may also lie there compressed, with ".gz" added to its name.
+    A plain file may lie there compressed, with ".gz" added to its name.
 
-    sha256: of its text, so that the hash is the same compressed or not; none
-        where the reader's own download is taken as it is.
+    sha256: of its text, so compressed or not it is the same; none where the
+        reader's own download is taken as it is.
     addresses: where it is downloaded, the first that answers.
     archive: what the reader has to download and unpack instead.
     """
@@ -32,43 +33,45 @@ class DataFile:
 
 
 def find(
-    file: DataFile, data_dir: str | PathLike[str] | None = None, any_version: bool = False
+    file: DataFile, data_dir: Folder = None, any_version: bool = False
 ) -> Path:
-    """The file in ``data_dir``, else in $ANNOTATED_DATA, else in the cache, else downloaded.
+    """In ``data_dir``, in $ANNOTATED_DATA, in the cache, or else downloaded.
 
     Raises ValueError for another text than expected (unless ``any_version``),
     FileNotFoundError that says where to put the file if it is nowhere.
     """
-    folders = _named(data_dir, "data_dir") + _named(os.environ.get(VARIABLE), f"${VARIABLE}")
-    cache = cache_folder()
-    if cache is not None:
-        folders.append(cache)
+    folders = data_folders(data_dir)
     for folder in folders:
         for path in (folder / file.name, folder / f"{file.name}.gz"):
             if path.is_file():
                 if not any_version:
                     check(path, file)
                 return path
+    cache = cache_folder()
     if cache is not None and file.addresses:
         return download(file, cache)
-    missing = f"{file.name} is in no data folder ({', '.join(map(str, folders)) or 'none named'}); "
+    places = ", ".join(map(str, folders)) or "none named"
     if file.archive:
-        missing += f"download {file.archive} and unpack it so that the file lies there"
+        advice = f"download {file.archive} and unpack it so that it lies there"
     else:
-        missing += "`pip install pooch` to have it downloaded, or put it there"
-    raise FileNotFoundError(f"{missing}; data_dir and ${VARIABLE} name data folders")
+        advice = "`pip install pooch` to have it downloaded, or put it there"
+    raise FileNotFoundError(
+        f"{file.name} is in no data folder ({places}); {advice};"
+        f" data_dir and ${VARIABLE} name data folders"
+    )
 
 
-def _named(folder: str | PathLike[str] | None, name: str) -> list[Path]:
-    if not folder:
-        return []
-    if not Path(folder).is_dir():
-        raise ValueError(f"{name} must be a folder with data, not {str(folder)!r}")
-    return [Path(folder)]
+def data_folders(data_dir: Folder = None) -> list[Path]:
+    """Where to look, in order; ValueError for what is no folder."""
+    named = {"data_dir": data_dir, f"${VARIABLE}": os.environ.get(VARIABLE)}
+    for name, folder in named.items():
+        if folder and not Path(folder).is_dir():
+            raise ValueError(f"{name} must be a folder, not {str(folder)!r}")
+    return [Path(folder) for folder in (*named.values(), cache_folder()) if folder]
 
 
 def cache_folder() -> Path | None:
-    """Where downloads are kept: a data folder as any other. None on a machine without pooch."""
+    """Where downloads are kept; None on a machine without pooch."""
     try:
         from pooch import os_cache
     except ModuleNotFoundError:
@@ -77,7 +80,7 @@ def cache_folder() -> Path | None:
 
 
 def check(path: Path, file: DataFile) -> None:
-    """Raises ValueError if the text at ``path`` is not the one that ``file`` is known by."""
+    """Raises ValueError if the text at ``path`` is not that of ``file``."""
     if not file.sha256:
         return
     found = sha256()
@@ -86,44 +89,48 @@ def check(path: Path, file: DataFile) -> None:
             found.update(block)
     if found.hexdigest() != file.sha256:
         raise ValueError(
-            f"{path} ({path.stat().st_size} bytes) holds another text: its SHA-256 is"
-            f" {found.hexdigest()}, expected {file.sha256}"
+            f"{path} ({path.stat().st_size} bytes) holds another text: its"
+            f" SHA-256 is {found.hexdigest()}, expected {file.sha256}"
         )
 
 
 def download(file: DataFile, cache: Path) -> Path:
-    """Fetches the file into the cache. Until it is there whole and checked, nothing is.
+    """Into the cache, where a file appears whole and checked or not at all.
 
     Raises ValueError for an answer that is not the file, FileNotFoundError if
-    there is no answer.
+    no address answers.
     """
-    from pooch import HTTPDownloader
-
     failures = []
-    fetch = HTTPDownloader(
-        progressbar=sys.stderr.isatty(), headers={"User-Agent": "annotated-attention"}
-    )
     for address in file.addresses:
-        packed = address.endswith(".gz") and not file.name.endswith(".gz")
+        packed = address.endswith(".gz")
         path = cache / (file.name + ".gz" * packed)
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent, prefix="download-") as folder:
             fetched = Path(folder, path.name)
             try:
-                fetch(address, str(fetched), None)
-            except OSError as error:  # so are all errors of requests
+                fetch(address, fetched)
+            except OSError as error:
                 failures.append(f"{address}: {_reason(error)}")
                 continue
             try:
                 check(fetched, file)
-            except ValueError as error:  # the file it names will be gone
-                raise ValueError(str(error).replace(str(fetched), address)) from None
-            os.replace(fetched, path)  # on one file system, so whole or not at all
+            except ValueError as error:  # names a file that goes now
+                message = str(error).replace(str(fetched), address)
+                raise ValueError(message) from None
+            os.replace(fetched, path)  # on one disk: all or nothing
             return path
     raise FileNotFoundError(
-        f"{file.name} can't be downloaded ({'; '.join(failures)}): put it as {file.name} into"
-        f" {cache}, or into a folder named by data_dir or ${VARIABLE}"
+        f"{file.name} can't be downloaded ({'; '.join(failures)}); put it into"
+        f" {cache}, or into a folder that data_dir or ${VARIABLE} names"
     )
+
+
+def fetch(address: str, path: Path) -> None:
+    """One file from the network; requests' errors are all OSErrors."""
+    from pooch import HTTPDownloader
+
+    bar, headers = sys.stderr.isatty(), {"User-Agent": "annotated-attention"}
+    HTTPDownloader(progressbar=bar, headers=headers)(address, str(path), None)
 
 
 def _reason(error: OSError) -> str:

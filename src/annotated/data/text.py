@@ -20,12 +20,13 @@ File = str | PathLike[str]
 LONGEST_LINE = 1 << 24
 
 _STARTS = {".gz": b"\x1f\x8b", ".zip": b"PK"}
+_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
 _HTML = re.compile(rb"\s*<(!doctype\s+)?html\b", re.IGNORECASE)
 
 
 @contextmanager
 def open_text(path: File) -> Iterator[BinaryIO]:
-    """The bytes of a text: a plain file, a .gz, or a .zip with one .txt in it.
+    """The bytes of a text: a plain file, a .gz, a .zip with one .txt in it.
 
     Raises ValueError that names the file if it is empty, an HTML page (what a
     failed download leaves), not of the kind its name says, or damaged. Damage
@@ -41,11 +42,12 @@ def open_text(path: File) -> Iterator[BinaryIO]:
                 file = gzip.GzipFile(fileobj=raw)
             elif kind == ".zip":
                 archive = zipfile.ZipFile(raw)
-                file = io.BufferedReader(archive.open(_only_text(path, archive)))
+                member = archive.open(_only_text(path, archive))
+                file = io.BufferedReader(member)
             with file:
                 _check(path, file.peek(64), b"")
                 yield file
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise ValueError(f"{path} is damaged: {error}") from None
 
 
@@ -68,7 +70,7 @@ def _only_text(path: Path, archive: zipfile.ZipFile) -> str:
 
 
 def lines(path: File) -> Iterator[str]:
-    """The lines of a text in UTF-8, without their ends; a byte-order mark is no part of them.
+    """The lines of a UTF-8 text, without ends and without a byte-order mark.
 
     Only "\\n" ends a line: str.splitlines() would also cut at characters that
     occur inside sentences, such as U+0085 and U+2028, and shift one side of a
@@ -80,13 +82,14 @@ def lines(path: File) -> Iterator[str]:
         while line := file.readline(LONGEST_LINE):
             number += 1
             if len(line) == LONGEST_LINE:
-                raise ValueError(f"{path}, line {number} has {LONGEST_LINE} bytes or more")
+                raise ValueError(f"{path}, line {number} has no end")
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
+                place, byte = error.start + 1, line[error.start]
                 raise ValueError(
-                    f"{path}, line {number} is not UTF-8:"
-                    f" byte 0x{line[error.start]:02x} at place {error.start + 1}"
+                    f"{path}, line {number} is not UTF-8: byte 0x{byte:02x}"
+                    f" at place {place}"
                 ) from None
             yield text.removesuffix("\n")
 
@@ -95,21 +98,23 @@ class Pairs:
     """Sentence pairs in files, read anew, a line at a time, in each iteration.
 
     A part is two files, (source, target), where line n is the same sentence;
-    or one file with both in tab-separated columns, the first two of each line.
+    or one file with both in tab-separated columns, the first two of a line.
     Parts follow one another. ``keep`` is asked about each source sentence.
     `list(pairs)` has all or raises; in a loop, ValueError comes where a fault
-    is reached: one file shorter than the other, a line without two columns.
+    is reached: a file shorter than the other, a line without two columns.
     """
 
     def __init__(
-        self, *parts: File | tuple[File, File], keep: Callable[[str], bool] = lambda source: True
+        self,
+        *parts: File | tuple[File, File],
+        keep: Callable[[str], bool] = lambda source: True,
     ) -> None:
-        self.parts = parts
-        self.keep = keep
+        self.parts, self.keep = parts, keep
 
     def __iter__(self) -> Iterator[Pair]:
         for part in self.parts:
-            rows = _two_files(*part) if isinstance(part, tuple) else _two_columns(part)
+            one = not isinstance(part, tuple)
+            rows = _two_columns(part) if one else _two_files(*part)
             yield from (pair for pair in rows if self.keep(pair[0]))
 
 
@@ -117,9 +122,9 @@ def _two_files(source: File, target: File) -> Iterator[Pair]:
     both = zip_longest(lines(source), lines(target))
     for number, (here, there) in enumerate(both):
         if here is None or there is None:
-            short, long = (source, target) if here is None else (target, source)
+            names = (source, target) if here is None else (target, source)
             raise ValueError(
-                f"{short} ends after line {number} but {long} goes on;"
+                f"{names[0]} ends after line {number} but {names[1]} goes on;"
                 " line n of both must be the same sentence"
             )
         yield here, there
@@ -129,7 +134,9 @@ def _two_columns(path: File) -> Iterator[Pair]:
     for number, line in enumerate(lines(path), 1):
         columns = line.split("\t")
         if len(columns) < 2:
-            raise ValueError(f"{path}, line {number} has no tab; expected source, tab, target")
+            raise ValueError(
+                f"{path}, line {number} has no tab; expected source, tab, target"
+            )
         yield columns[0], columns[1]
 
 
@@ -144,9 +151,10 @@ _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\ufeff"))
 
 
 def tidy(text: str) -> str:
-    """One blank for each run of white space, none at the edges, no invisible characters.
+    """One blank for each run of white space, none at the edges.
 
-    White space is Unicode's: no-break spaces, thin spaces, tabs, a stray "\\r".
+    White space is Unicode's: no-break and thin spaces, tabs, a stray "\\r".
+    Soft hyphens and other characters without width go, but for joiners.
     """
     return " ".join(text.translate(_INVISIBLE).split())
 
@@ -160,7 +168,7 @@ def count_words(text: str) -> int:
 class Counts:
     """What became of the pairs: read = kept + empty + too_long + uneven.
 
-    ``tidied`` counts pairs that `tidy` changed, whether they were kept or not.
+    ``tidied`` counts pairs that `tidy` changed, kept or not.
     """
 
     read: int = 0
@@ -192,18 +200,18 @@ class Cleaning:
 
     def of_texts(self, pairs: Iterable[Pair]) -> "Cleaned":
         """Sentence pairs that keep the rules about words."""
-        change = tidy if self.tidy else None
-        return Cleaned(pairs, count_words, self.max_words, self.max_ratio, change)
+        limits = self.max_words, self.max_ratio
+        return Cleaned(pairs, count_words, *limits, tidy if self.tidy else None)
 
-    def of_ids(self, pairs: Iterable[tuple[list[int], list[int]]]) -> "Cleaned":
-        """Pairs of ids, without special ones, that keep the rule about pieces."""
+    def of_ids(self, pairs: Iterable[tuple[list, list]]) -> "Cleaned":
+        """Pairs of ids, none special, that keep the rule about pieces."""
         return Cleaned(pairs, len, self.max_pieces)
 
 
 class Cleaned:
-    """The pairs that pass, each time from the start; ``counts`` tells of the latest pass.
+    """The pairs that pass, anew in each iteration.
 
-    A loop may read ``counts`` as it runs.
+    ``counts`` tells of the latest one, also while it runs.
     """
 
     def __init__(

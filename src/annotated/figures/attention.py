@@ -15,8 +15,12 @@ def attention_maps(
     """One map a head: rows are queries, columns keys, colour from 0 to 1.
 
     ``weights`` is (heads, queries, keys), as record_attention gives it for
-    one sentence; each row sums to 1.
+    one sentence; each row sums to 1. Raises ValueError if the names are not
+    as many.
     """
+    named = len(titles), len(queries), len(keys)
+    if weights.shape != named:
+        raise ValueError(f"weights are {tuple(weights.shape)}; the names are for {named}")
     rows = -(-len(weights) // columns)
     wide = max(2.4, 0.29 * len(keys) + 1.1)  # two fit a phone and can still be read
     high = max(2.0, 0.29 * len(queries) + 1.1)
@@ -24,8 +28,7 @@ def attention_maps(
         fig, axes = figure(wide * columns, high * rows, rows, columns, squeeze=False)
         for ax in axes.flat[len(weights):]:
             ax.axis("off")
-        heads = zip(weights, titles, strict=True)
-        for ax, (head, title) in zip(axes.flat, heads, strict=False):
+        for ax, head, title in zip(axes.flat, weights, titles, strict=False):
             image = ax.imshow(head.numpy(), cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
             ax.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
             ax.set_yticks(range(len(queries)), queries)

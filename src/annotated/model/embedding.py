@@ -7,6 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from annotated.model.attention import Vectors
+from annotated.model.checks import check_sinusoids
+
 
 class TiedEmbedding(nn.Module):
     """§3.4: one matrix E that embeds source and target and gives the logits.
@@ -21,9 +24,7 @@ class TiedEmbedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
-    def forward(
-        self, ids: Int[Tensor, "batch n"]
-    ) -> Float[Tensor, "batch n d_model"]:
+    def forward(self, ids: Int[Tensor, "batch n"]) -> Vectors:
         return F.embedding(ids, self.weight) * math.sqrt(self.weight.shape[1])
 
     def logits(
@@ -42,8 +43,7 @@ def sinusoidal_encoding(
     an odd d_model. Every row has squared length d_model / 2.
     Not in the paper: layout "halves" puts all sines before all cosines.
     """
-    if d_model % 2:
-        raise ValueError(f"d_model={d_model} is odd; sinusoids come in pairs")
+    check_sinusoids(d_model, layout)
     position = torch.arange(n, dtype=torch.float64)[:, None]
     pair = torch.arange(d_model // 2, dtype=torch.float64)
     angle = position / 10000 ** (2 * pair / d_model)

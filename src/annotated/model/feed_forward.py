@@ -1,7 +1,8 @@
 """§3.3: the same small network at every position."""
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
+
+from annotated.model.attention import Vectors
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
@@ -19,7 +20,5 @@ class PositionwiseFeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]()
         self.w_2 = nn.Linear(d_ff, d_model)
 
-    def forward(
-        self, x: Float[Tensor, "batch n d_model"]
-    ) -> Float[Tensor, "batch n d_model"]:
+    def forward(self, x: Vectors) -> Vectors:
         return self.w_2(self.activation(self.w_1(x)))

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from annotated.model.attention import MultiHeadAttention
+from annotated.model.attention import Memory, MultiHeadAttention, Vectors
 from annotated.model.feed_forward import PositionwiseFeedForward
+
+PadMask = Bool[Tensor, "batch 1 1 m"]
+NewVector = Float[Tensor, "batch 1 d_model"]
 
 
 class Sublayer(nn.Module):
@@ -35,14 +38,10 @@ class EncoderLayer(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.self_attention = attention(config)
-        self.feed_forward = feed_forward(config)
+        self.feed_forward = ffn(config)
         self.sublayer_1, self.sublayer_2 = sublayers(config, 2)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch n d_model"],
-        mask: Bool[Tensor, "batch 1 1 n"],
-    ) -> Float[Tensor, "batch n d_model"]:
+    def forward(self, x: Memory, mask: PadMask) -> Memory:
         x = self.sublayer_1(x, self.self_attention, None, mask)
         return self.sublayer_2(x, self.feed_forward)
 
@@ -54,33 +53,27 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attention = attention(config)
         self.cross_attention = attention(config)
-        self.feed_forward = feed_forward(config)
-        self.sublayer_1, self.sublayer_2, self.sublayer_3 = sublayers(config, 3)
+        self.feed_forward = ffn(config)
+        norms = sublayers(config, 3)
+        self.sublayer_1, self.sublayer_2, self.sublayer_3 = norms
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch n d_model"],
-        memory: Float[Tensor, "batch m d_model"],
-        mask: Bool[Tensor, "batch 1 1 m"],
-    ) -> Float[Tensor, "batch n d_model"]:
+    def forward(self, x: Vectors, memory: Memory, mask: PadMask) -> Vectors:
         causal = True
         x = self.sublayer_1(x, self.self_attention, None, None, causal)
         x = self.sublayer_2(x, self.cross_attention, memory, mask)
         return self.sublayer_3(x, self.feed_forward)
 
-    def step(
-        self, x: Float[Tensor, "batch 1 d_model"], cache: "LayerCache"
-    ) -> Float[Tensor, "batch 1 d_model"]:
+    def step(self, x: NewVector, cache: "LayerCache") -> NewVector:
         """The same, for one new position; the earlier ones are in cache."""
         x = self.sublayer_1(x, self.attend_to_past, cache)
         x = self.sublayer_2(x, self.attend_to_memory, cache)
         return self.sublayer_3(x, self.feed_forward)
 
-    def attend_to_past(self, x: Tensor, cache: "LayerCache") -> Tensor:
+    def attend_to_past(self, x: NewVector, cache: "LayerCache"):
         past = cache.append(*self.self_attention.keys_values(x))
         return self.self_attention.attend(x, *past)
 
-    def attend_to_memory(self, x: Tensor, cache: "LayerCache") -> Tensor:
+    def attend_to_memory(self, x: NewVector, cache: "LayerCache"):
         return self.cross_attention.attend(x, *cache.memory, cache.mask)
 
 
@@ -88,13 +81,13 @@ class DecoderLayer(nn.Module):
 class LayerCache:
     """What one decoder layer keeps between steps, projected once.
 
-    ``past`` holds keys and values of the target, with room for ``capacity``
-    positions of which ``length`` are filled; ``memory`` those of the source.
+    ``past`` holds keys and values of the target, with room for all positions,
+    of which ``length`` are filled; ``memory`` holds those of the source.
     """
 
     past: tuple[Tensor, Tensor]
     memory: tuple[Tensor, Tensor]
-    mask: Bool[Tensor, "batch 1 1 m"]
+    mask: PadMask
     length: int = 0
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
@@ -116,16 +109,10 @@ class Encoder(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.layers = nn.ModuleList(
-            EncoderLayer(config) for _ in range(config.layers)
-        )
-        self.norm = final_norm(config)
+        layers = [EncoderLayer(config) for _ in range(config.layers)]
+        self.layers, self.norm = nn.ModuleList(layers), final_norm(config)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch n d_model"],
-        mask: Bool[Tensor, "batch 1 1 n"],
-    ) -> Float[Tensor, "batch n d_model"]:
+    def forward(self, x: Memory, mask: PadMask) -> Memory:
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(x)
@@ -136,42 +123,27 @@ class Decoder(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.layers = nn.ModuleList(
-            DecoderLayer(config) for _ in range(config.layers)
-        )
-        self.norm = final_norm(config)
+        layers = [DecoderLayer(config) for _ in range(config.layers)]
+        self.layers, self.norm = nn.ModuleList(layers), final_norm(config)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch n d_model"],
-        memory: Float[Tensor, "batch m d_model"],
-        mask: Bool[Tensor, "batch 1 1 m"],
-    ) -> Float[Tensor, "batch n d_model"]:
+    def forward(self, x: Vectors, memory: Memory, mask: PadMask) -> Vectors:
         for layer in self.layers:
             x = layer(x, memory, mask)
         return self.norm(x)
 
     def start(
-        self,
-        memory: Float[Tensor, "batch m d_model"],
-        mask: Bool[Tensor, "batch 1 1 m"],
-        capacity: int,
+        self, memory: Memory, mask: PadMask, capacity: int
     ) -> list[LayerCache]:
         """Empty caches with the memory projected once for each layer."""
         caches = []
         for layer in self.layers:
             kept = layer.cross_attention.keys_values(memory)
-            batch, heads = kept[0].shape[:2]
-            past = tuple(
-                memory.new_empty(batch, heads, capacity, k.shape[-1])
-                for k in kept
-            )
+            shapes = ((*x.shape[:2], capacity, x.shape[3]) for x in kept)
+            past = tuple(memory.new_empty(shape) for shape in shapes)
             caches.append(LayerCache(past, kept, mask))
         return caches
 
-    def step(
-        self, x: Float[Tensor, "batch 1 d_model"], caches: list[LayerCache]
-    ) -> Float[Tensor, "batch 1 d_model"]:
+    def step(self, x: NewVector, caches: list[LayerCache]) -> NewVector:
         for layer, cache in zip(self.layers, caches):
             x = layer.step(x, cache)
         return self.norm(x)
@@ -185,11 +157,10 @@ def attention(config) -> MultiHeadAttention:
     )
 
 
-def feed_forward(config) -> PositionwiseFeedForward:
+def ffn(config) -> PositionwiseFeedForward:
     """One feed-forward network of the configured size."""
-    return PositionwiseFeedForward(
-        config.d_model, config.d_ff, config.activation
-    )
+    size = config.d_model, config.d_ff, config.activation
+    return PositionwiseFeedForward(*size)
 
 
 def sublayers(config, count: int) -> list[Sublayer]:
@@ -199,6 +170,6 @@ def sublayers(config, count: int) -> list[Sublayer]:
 
 
 def final_norm(config) -> nn.Module:
-    """Pre-norm leaves the sum of the last layer unnormalised; this ends it."""
+    """Pre-norm leaves the last layer's sum as it is; this normalises it."""
     pre = config.norm == "pre"
     return nn.LayerNorm(config.d_model) if pre else nn.Identity()

@@ -6,16 +6,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annotated.model.attention import head_widths, padding_mask
+from annotated.model.attention import Memory, Vectors, padding_mask
+from annotated.model.checks import check_config, check_ids
 from annotated.model.embedding import (
     LearnedPositions,
     SinusoidalPositions,
     TiedEmbedding,
 )
-from annotated.model.feed_forward import ACTIVATIONS
 from annotated.model.stacks import Decoder, Encoder, LayerCache
 
-POSITIONS = ("sinusoidal", "sinusoidal-halves", "learned")
+Ids = Int[Tensor, "batch n"]
+SourceIds = Int[Tensor, "batch m"]
 
 
 @dataclass(frozen=True)
@@ -70,47 +71,6 @@ class TransformerConfig:
         return cls(**(tiny | overrides))
 
 
-def check_config(config: TransformerConfig) -> None:
-    """Raise ValueError for the first field that can't be what it is."""
-    for name in ("vocab_size", "d_model", "d_ff", "heads", "layers"):
-        if getattr(config, name) < 1:
-            raise ValueError(
-                f"{name} is {getattr(config, name)}; expected at least 1"
-            )
-    for name in ("dropout", "attention_dropout"):
-        if not 0 <= getattr(config, name) < 1:
-            raise ValueError(
-                f"{name} is {getattr(config, name)}; expected 0 <= p < 1"
-            )
-    choices = dict(
-        positions=POSITIONS, norm=("post", "pre"), activation=tuple(ACTIVATIONS)
-    )
-    for name, allowed in choices.items():
-        if getattr(config, name) not in allowed:
-            raise ValueError(
-                f"{name} is {getattr(config, name)!r}; expected one of "
-                + ", ".join(map(repr, allowed))
-            )
-    head_widths(config.d_model, config.heads, config.d_k, config.d_v)
-    if config.positions != "learned" and config.d_model % 2:
-        raise ValueError(
-            f"d_model={config.d_model} is odd; sinusoids come in pairs"
-        )
-    if (config.positions == "learned") != (config.max_length is not None):
-        raise ValueError(
-            f"max_length is {config.max_length} with positions="
-            f"{config.positions!r}; learned positions need it, others have none"
-        )
-    special = (config.pad_id, config.bos_id, config.eos_id)
-    if len({*special}) < 3 or not all(
-        0 <= id < config.vocab_size for id in special
-    ):
-        raise ValueError(
-            f"pad_id, bos_id, eos_id are {special}; expected three different "
-            f"ids below vocab_size={config.vocab_size}"
-        )
-
-
 class Transformer(nn.Module):
     """§3, Figure 1: source ids and target ids in, logits out.
 
@@ -123,14 +83,10 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = TiedEmbedding(config.vocab_size, config.d_model)
-        self.untied = None
-        if not config.tie:  # Not in the paper: three matrices
-            self.untied = nn.ModuleDict(
-                {
-                    use: TiedEmbedding(config.vocab_size, config.d_model)
-                    for use in ("target", "output")
-                }
-            )
+        self.untied = nn.ModuleDict(  # Not in the paper: three matrices
+            (use, TiedEmbedding(config.vocab_size, config.d_model))
+            for use in ("target", "output") if not config.tie
+        )
         self.positions = positions(config)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = Encoder(config)
@@ -142,22 +98,17 @@ class Transformer(nn.Module):
                     nn.init.zeros_(module.bias)
 
     def forward(
-        self, source: Int[Tensor, "batch m"], target: Int[Tensor, "batch n"]
+        self, source: SourceIds, target: Ids
     ) -> Float[Tensor, "batch n vocab"]:
         return self.decode(target, self.encode(source), source)
 
-    def encode(
-        self, source: Int[Tensor, "batch m"]
-    ) -> Float[Tensor, "batch m d_model"]:
+    def encode(self, source: SourceIds) -> Memory:
         """Source ids to memory, one vector a piece."""
         mask = padding_mask(source, self.config.pad_id)
         return self.encoder(self.embed(source, "source"), mask)
 
     def decode(
-        self,
-        target: Int[Tensor, "batch n"],
-        memory: Float[Tensor, "batch m d_model"],
-        source: Int[Tensor, "batch m"],
+        self, target: Ids, memory: Memory, source: SourceIds
     ) -> Float[Tensor, "batch n vocab"]:
         """Logits of every position at once; source tells what is padding."""
         mask = padding_mask(source, self.config.pad_id)
@@ -166,13 +117,9 @@ class Transformer(nn.Module):
 
     def matrix(self, use: str) -> TiedEmbedding:
         """§3.4: the same matrix whatever the use, unless they are untied."""
-        if self.untied is None or use == "source":
-            return self.embedding
-        return self.untied[use]
+        return self.untied[use] if use in self.untied else self.embedding
 
-    def embed(
-        self, ids: Int[Tensor, "batch n"], use: str, start: int = 0
-    ) -> Float[Tensor, "batch n d_model"]:
+    def embed(self, ids: Ids, use: str, start: int = 0) -> Vectors:
         """§3.4-3.5, §5.4: Dropout(E[ids] √d_model + PE)."""
         check_ids(ids, use, self.config.vocab_size)
         x = self.matrix(use)(ids) + self.positions(ids.shape[1], start)
@@ -180,10 +127,7 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def start(
-        self,
-        source: Int[Tensor, "batch m"],
-        capacity: int,
-        memory: Float[Tensor, "batch m d_model"] | None = None,
+        self, source: SourceIds, capacity: int, memory: Memory | None = None
     ) -> "DecoderCache":
         """Encode, and make the cache for ``capacity`` target positions.
 
@@ -200,9 +144,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch vocab"]:
         """Logits for the word after ``token``, the next target position."""
         if cache.length == cache.capacity:
-            raise ValueError(
-                f"the cache is full: capacity is {cache.capacity} positions"
-            )
+            raise ValueError(f"the cache is full: capacity {cache.capacity}")
         x = self.embed(token[:, None], "target", cache.length)
         x = self.decoder.step(x, cache.layers)
         return self.matrix("output").logits(x[:, 0])
@@ -233,21 +175,3 @@ def positions(config: TransformerConfig) -> nn.Module:
     halves = config.positions == "sinusoidal-halves"
     layout = "halves" if halves else "interleaved"
     return SinusoidalPositions(config.d_model, layout)
-
-
-def check_ids(ids: Tensor, name: str, vocab_size: int) -> None:
-    """Refuse empty input and foreign ids; on the CPU only, and not compiled.
-
-    On a GPU reading the ids would make the host wait for the device.
-    """
-    if ids.shape[1] == 0:
-        raise ValueError(f"{name} is empty; expected at least one token")
-    on_cpu = ids.device.type == "cpu" and ids.numel()
-    if torch.compiler.is_compiling() or not on_cpu:
-        return
-    low, high = (int(x) for x in torch.aminmax(ids))
-    if low < 0 or high >= vocab_size:
-        raise ValueError(
-            f"{name} holds the id {low if low < 0 else high}; "
-            f"expected 0 to {vocab_size - 1}"
-        )

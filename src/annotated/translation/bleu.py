@@ -71,10 +71,10 @@ def moses_tokens(
     """Texts lower-cased, then punctuation-normalised, then tokenised.
 
     That order, and Perl's rules where the port has others of its own, give
-    the tokenised Multi30k that its authors publish. None stays None. Raises
-    ValueError for another language than English, German and French.
+    exactly the token counts that Multi30k's authors publish. None stays None.
+    Raises ValueError for a language other than English, German and French.
     """
-    if language not in LANGUAGES:  # sacremoses would take it for English
+    if language not in LANGUAGES:  # sacremoses takes unknown ones for English
         known = ", ".join(LANGUAGES)
         raise ValueError(f"language must be one of {known}, not {language!r}")
     try:
