@@ -178,6 +178,10 @@ BREAKS = {
         [code("# NBVAL_IGNORE_OUTPUT\nx = 1")],
         [code("x = 1\n    # NBVAL_SKIP")],
     ],
+    "shown-size": [
+        [code("show(f)", shown(text_markdown="```python\n" + "x = 1\n" * 36 + "```"))],
+        [code("show(f)", shown(text_markdown=f"`f`\n\n```python\n# {'x' * 77}\n```"))],
+    ],
     "no-redefinition": [
         [code("def scaled_dot_product_attention(q, k):\n    return q @ k")],
         [code("class MultiHeadAttention:\n    pass")],
@@ -323,6 +327,10 @@ KEEPS = {
     ],
     "no-trailing-semicolon": [[code("x = 'a;'\ny = 1; z = 2  # x;")]],
     "tags": [[install(), solution(), code("x = 1", tags=["hide-input"])]],
+    "shown-size": [
+        [code("show(f)", shown(text_markdown="```python\n" + "x = 1\n" * 35 + "```"))],
+        [code("show(f)", shown(text_markdown=f"`f`\n\n```python\n# {'x' * 76}\n```"))],
+    ],
     "no-redefinition": [
         [code("def mix(w, v):\n    return w @ v"), code("class Mine:\n    def attend(self): ...")],
     ],

@@ -52,7 +52,7 @@ def find(
         return download(file, cache)
     places = ", ".join(map(str, folders)) or "none named"
     if file.archive:
-        advice = f"download {file.archive} and unpack it so that it lies there"
+        advice = f"download {file.archive} and unpack it there"
     else:
         advice = "`pip install pooch` to have it downloaded, or put it there"
     raise FileNotFoundError(
@@ -67,7 +67,8 @@ def data_folders(data_dir: Folder = None) -> list[Path]:
     for name, folder in named.items():
         if folder and not Path(folder).is_dir():
             raise ValueError(f"{name} must be a folder, not {str(folder)!r}")
-    return [Path(folder) for folder in (*named.values(), cache_folder()) if folder]
+    folders = [*named.values(), cache_folder()]
+    return [Path(folder) for folder in folders if folder]
 
 
 def cache_folder() -> Path | None:
@@ -105,7 +106,7 @@ def download(file: DataFile, cache: Path) -> Path:
         packed = address.endswith(".gz")
         path = cache / (file.name + ".gz" * packed)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=path.parent, prefix="download-") as folder:
+        with TemporaryDirectory(dir=path.parent) as folder:
             fetched = Path(folder, path.name)
             try:
                 fetch(address, fetched)
@@ -120,8 +121,8 @@ def download(file: DataFile, cache: Path) -> Path:
             os.replace(fetched, path)  # on one disk: all or nothing
             return path
     raise FileNotFoundError(
-        f"{file.name} can't be downloaded ({'; '.join(failures)}); put it into"
-        f" {cache}, or into a folder that data_dir or ${VARIABLE} names"
+        f"{file.name} can't be downloaded ({'; '.join(failures)}); put it in"
+        f" {cache}, or in a folder that data_dir or ${VARIABLE} names"
     )
 
 

@@ -95,7 +95,7 @@ def lines(path: File) -> Iterator[str]:
 
 
 class Pairs:
-    """Sentence pairs in files, read anew, a line at a time, in each iteration.
+    """Sentence pairs in files, read anew, line by line, in each iteration.
 
     A part is two files, (source, target), where line n is the same sentence;
     or one file with both in tab-separated columns, the first two of a line.
@@ -134,9 +134,7 @@ def _two_columns(path: File) -> Iterator[Pair]:
     for number, line in enumerate(lines(path), 1):
         columns = line.split("\t")
         if len(columns) < 2:
-            raise ValueError(
-                f"{path}, line {number} has no tab; expected source, tab, target"
-            )
+            raise ValueError(f"{path}, line {number} has no tab between two texts")
         yield columns[0], columns[1]
 
 
@@ -200,8 +198,8 @@ class Cleaning:
 
     def of_texts(self, pairs: Iterable[Pair]) -> "Cleaned":
         """Sentence pairs that keep the rules about words."""
-        limits = self.max_words, self.max_ratio
-        return Cleaned(pairs, count_words, *limits, tidy if self.tidy else None)
+        rules = self.max_words, self.max_ratio, tidy if self.tidy else None
+        return Cleaned(pairs, count_words, *rules)
 
     def of_ids(self, pairs: Iterable[tuple[list, list]]) -> "Cleaned":
         """Pairs of ids, none special, that keep the rule about pieces."""

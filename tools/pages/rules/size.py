@@ -3,7 +3,7 @@
 import statistics
 
 from pages.book import CONCEPT, EVIDENCE, HEAD, Book
-from pages.page import Page
+from pages.page import FENCE, Page
 from pages.rules.reading import calls_only, words
 from pages.rules.registry import Found, rule
 
@@ -16,6 +16,19 @@ def cell_length(page: Page, book: Book) -> Found:
                 cell,
                 f"{cell.lines} lines of code, at most 25: move it into the package and show it",
             )
+
+
+@rule("shown-size")
+def shown_size(page: Page, book: Book) -> Found:
+    """Of a larger class a page shows the methods that matter, one by one."""
+    for cell in page.code:
+        for mime, content in cell.data:
+            listings = FENCE.finditer(str(content)) if mime == "text/markdown" else ()
+            for lines in (listing["body"].splitlines() for listing in listings):
+                if len(lines) > 35:
+                    yield cell, f"shows {len(lines)} lines of source at once, at most 35"
+                if (widest := max(map(len, lines), default=0)) > 78:
+                    yield cell, f"shows a line of {widest} columns, at most 78"
 
 
 @rule("median-length", CONCEPT, EVIDENCE)
