@@ -121,6 +121,8 @@ class TestTranslate:
 
 
 class TestBadInput:
+    """What typer itself complains of is in its words, which differ by version; the rest is ours."""
+
     @pytest.mark.parametrize("verb", ["translate", "evaluate"])
     def test_a_model_that_is_not_there(self, command, verb, tmp_path):
         sentence = ["forty-two"] if verb == "translate" else []
@@ -158,8 +160,8 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("option", "words"),
         [
-            (["--seed", "-1"], ["--seed", "greater than or equal to 0"]),
-            (["--seed", str(2**32)], ["--seed", "less than or equal to 4294967295"]),
+            (["--seed", "-1"], ["--seed", "0"]),
+            (["--seed", str(2**32)], ["--seed", "4294967295"]),
             (["--seed", "one"], ["--seed", "integer"]),
             (["--sed", "1"], ["--sed", "--seed"]),
             (["--seed"], ["--seed", "argument"]),
@@ -174,9 +176,8 @@ class TestBadInput:
     def test_no_recipe_at_all(self, command):
         assert_refused(command("train"), "--recipe")
 
-    @pytest.mark.parametrize(("typed", "meant"), [("translat", "'translate'"), ("xyz", "xyz")])
-    def test_a_command_that_is_not_there(self, command, typed, meant):
-        assert_refused(command(typed), f"No such command '{typed}'", meant)
+    def test_a_command_that_is_not_there(self, command):
+        assert_refused(command("translat"), "No such command 'translat'")
 
     @pytest.mark.parametrize("option", ["--out", "--record"])
     def test_a_file_where_a_folder_should_be_is_refused_before_training(
@@ -304,6 +305,16 @@ class TestTrain:
         assert len(d) < 0.6 * len(a)
         half, whole = (load_checkpoint(tmp_path / name)[0] for name in "da")
         assert torch.equal(half.embedding.weight, whole.embedding.weight.half().float())
+
+    def test_what_is_tested_at_the_end_is_what_was_kept(self, command, tiny, tmp_path, monkeypatch):
+        """Not the model before it was rounded to float16."""
+        tested, real = [], cli.score
+        monkeypatch.setattr(cli, "score", lambda *given: tested.append(given[0]) or real(*given))
+        arguments = ["train", "--recipe", "tiny", "--quiet", "--float16", "--out", tmp_path]
+        assert command(*arguments)[0] == 0
+        kept = load_checkpoint(tmp_path)[0].parameters()
+        for one, other in zip(tested[-1].model.parameters(), kept, strict=True):
+            assert torch.equal(one, other)
 
     def test_without_a_folder_it_goes_where_runs_go(self, command, tiny, tmp_path, monkeypatch):
         monkeypatch.setenv("ANNOTATED_RUNS", str(tmp_path / "runs"))

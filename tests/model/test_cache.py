@@ -135,6 +135,19 @@ def test_the_source_is_encoded_and_projected_once(build, batch):
     assert calls == {"encoder": 1, "memory": 2 * 2}
 
 
+def test_another_memory_may_stand_in_for_the_encoders(build, batch):
+    """For interventions: change what the encoder said, and see what the decoder makes of it."""
+    model = build(torch.float64)
+    source = batch(model)
+    memory = model.encode(source).detach().roll(1, dims=1)
+    target = torch.tensor([[1, 4], [1, 6], [1, 8], [1, 9]])
+    model.encoder.register_forward_pre_hook(lambda *_: pytest.fail("the encoder was asked"))
+    whole = model.decode(target, memory, source)
+    cache = model.start(source, 2, memory)
+    for t in range(2):
+        assert_same(model.step(target[:, t], cache), whole[:, t])
+
+
 def test_a_step_works_on_one_position(build, batch):
     model = build()
     widths = set()

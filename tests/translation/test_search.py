@@ -285,6 +285,21 @@ class TestTheModel:
         greedy_search(model, ragged([5, 2, 7], model.config), extra_length=5)
         assert calls == [False]
 
+    def test_can_be_given_another_memory(self):
+        """Of a sentence of the same length: the answer is then that sentence's answer."""
+        differ = 0
+        for seed in range(5):
+            model = build(seed)
+            ours, theirs = ragged([5, 3], model.config, seed), ragged([5, 3], model.config, 99)
+            with torch.no_grad():
+                memory = model.encode(theirs)
+            found = greedy_search(model, ours, memory=memory, extra_length=5)
+            expected = greedy_search(model, theirs, extra_length=5)
+            for a, b in zip(found, expected, strict=True):
+                assert_same(a, b.tokens, b.log_probability)
+            differ += found != greedy_search(model, ours, extra_length=5)
+        assert differ > 2
+
     def test_can_be_trained_afterwards(self):
         model = build().train()
         source = ragged([5, 2], model.config)

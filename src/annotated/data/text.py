@@ -82,7 +82,7 @@ def lines(path: File) -> Iterator[str]:
         while line := file.readline(LONGEST_LINE):
             number += 1
             if len(line) == LONGEST_LINE:
-                raise ValueError(f"{path}, line {number} has no end")
+                raise ValueError(f"{path}, line {number} fills {len(line)} bytes")
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -134,7 +134,7 @@ def _two_columns(path: File) -> Iterator[Pair]:
     for number, line in enumerate(lines(path), 1):
         columns = line.split("\t")
         if len(columns) < 2:
-            raise ValueError(f"{path}, line {number} has no tab between two texts")
+            raise ValueError(f"{path}, line {number} has no tab")
         yield columns[0], columns[1]
 
 
