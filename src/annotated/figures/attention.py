@@ -10,7 +10,7 @@ from annotated.figures.style import WEIGHTS, figure, style
 
 def attention_maps(
     weights: Tensor, queries: Sequence[str], keys: Sequence[str],
-    titles: Sequence[str], columns: int = 2,
+    titles: Sequence[str], columns: int = 2, label: str = "weight",
 ) -> Figure:
     """One map a head: rows are queries, columns keys, colour from 0 to 1.
 
@@ -33,5 +33,5 @@ def attention_maps(
             ax.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
             ax.set_yticks(range(len(queries)), queries)
             ax.set_title(title)
-        fig.colorbar(image, ax=axes, label="weight", shrink=0.8)
+        fig.colorbar(image, ax=axes, label=label, shrink=0.8)
     return fig

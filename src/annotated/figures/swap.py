@@ -41,9 +41,9 @@ def swap_case(translator: Translator, number: int, other: int) -> Case | None:
 
 
 def swap_cases(translator: Translator, count: int, seed: int) -> list[Case]:
-    """Random numbers that training never saw, each with one digit changed."""
+    """Different numbers that training never saw, each with one digit changed."""
     rng, cases = random.Random(seed), []
-    for number in numbers.draw(100 * count, seed, numbers.held_out):
+    for number in dict.fromkeys(numbers.draw(100 * count, seed, numbers.held_out)):
         digits = list(str(number))
         digits[rng.randrange(len(digits))] = str(rng.randrange(10))
         case = swap_case(translator, number, int("".join(digits)))
