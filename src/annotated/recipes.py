@@ -128,7 +128,7 @@ RECIPES = {
         ),
         Recipe(
             "numbers-en-fr", "numbers below a million in words, English to French",
-            Numbers(target="fr"), training=NUMBERS,
+            Numbers(target="fr"), training=replace(NUMBERS, steps=800),
         ),
         Recipe(
             "numbers-en-de-families",
