@@ -1,5 +1,6 @@
 """The commands: train, evaluate, translate, recipes."""
 
+import contextlib
 import json
 import os
 import sys
@@ -13,13 +14,13 @@ from tqdm import tqdm
 from annotated import records
 from annotated.recipes import RECIPES, Recipe, Score, recipe_named, run_record, score, train
 from annotated.training import Update
-from annotated.training.checkpoints import save_checkpoint
+from annotated.training.checkpoints import check_writable, save_checkpoint
 from annotated.translation import Translator
 
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="The Transformer of “Attention Is All You Need”: train it, test it, use it.",
+    help='The Transformer of "Attention Is All You Need": train it, test it, use it.',
 )
 
 TESTED, TEST_SEED = 1000, 1_000_000  # held-out examples a report rests on, and their seed
@@ -77,7 +78,8 @@ def train_command(
     """Train a recipe, keep the model, and test what was kept on what it never saw."""
     chosen = recipe_named(recipe)
     out = out or runs_folder() / recipe / f"seed{seed}"
-    out.mkdir(parents=True, exist_ok=True)  # fails now rather than after training
+    for target in filter(None, (out, record)):
+        check_writable(target)  # fails now rather than after training
     if not quiet:
         print(f"{recipe}: {chosen.about}; {chosen.training.steps} updates. Model: {out}")
     watch = Watch(chosen, quiet)
@@ -91,6 +93,7 @@ def train_command(
     report(chosen, result, quiet, facts)
     if record:
         command = f"annotated train --recipe {recipe} --seed {seed}"
+        command += " --float16" if float16 else ""
         made = run_record(chosen, seed, run, result, command, watch.accuracy)
         path = records.write(made, record)
         if not quiet:
@@ -101,7 +104,7 @@ def train_command(
 def evaluate(model: Model = "numbers-en-de", quiet: Quiet = False) -> None:
     """Test a model on what its recipe holds out, by greedy search."""
     translator = Translator.load(model)
-    recipe = recipe_named(translator.notes.get("recipe", "(none noted in the checkpoint)"))
+    recipe = recipe_named(str(translator.notes.get("recipe", "(none noted in the checkpoint)")))
     result = score(translator, recipe.corpus.held_out(TESTED, TEST_SEED))
     report(recipe, result, quiet, {"model": model, "recipe": recipe.name})
 
@@ -115,7 +118,7 @@ def translate(
 ) -> None:
     """Translate sentences, one line each."""
     if not sentences:
-        sentences = [line.rstrip("\n") for line in sys.stdin]
+        sentences = [line.rstrip("\n") for line in sys.stdin or ()]
     for translation in Translator.load(model).translate(sentences):
         print(translation)
 
@@ -132,7 +135,8 @@ class Watch:
         self.examples = recipe.corpus.held_out(WATCHED, TEST_SEED)
         self.accuracy: dict[int, float] = {}
         self.bar = tqdm(
-            total=self.steps, unit=" updates", file=sys.stderr, dynamic_ncols=True, disable=quiet
+            total=self.steps, unit=" updates", file=sys.stderr, dynamic_ncols=True,
+            disable=quiet or sys.stderr is None,
         )
 
     def __call__(self, update: Update, translator: Translator) -> None:
@@ -143,7 +147,8 @@ class Watch:
         if update.step % (4 * self.every) == 0 and not self.bar.disable:
             right = self.accuracy[update.step]
             line = f"after {update.step} updates: {right:.0%} of {WATCHED} unseen sentences right"
-            self.bar.write(line, file=sys.stdout)
+            with contextlib.suppress(BrokenPipeError):  # `| head` must not cost the model
+                self.bar.write(line, file=sys.stdout)
 
 
 def report(recipe: Recipe, result: Score, quiet: bool, facts: dict) -> None:
@@ -167,7 +172,7 @@ def report(recipe: Recipe, result: Score, quiet: bool, facts: dict) -> None:
 def runs_folder() -> Path:
     """Where runs go: $ANNOTATED_RUNS, or the user's cache."""
     if folder := os.environ.get("ANNOTATED_RUNS"):
-        return Path(folder)
+        return Path(folder).expanduser()
     from platformdirs import user_cache_path
 
     return user_cache_path("annotated") / "runs"

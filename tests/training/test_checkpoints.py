@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import math
 import os
 import random
 import struct
@@ -65,7 +66,7 @@ class TestRoundTrip:
         [
             {}, {"tie": False}, {"norm": "pre", "attention_bias": True},
             {"positions": "learned", "max_length": 41}, {"positions": "sinusoidal-halves"},
-            {"pad_id": 2, "bos_id": 5, "eos_id": 0, "dropout": 0.3, "activation": "gelu"},
+            {"dropout": 0.3, "activation": "gelu"},
         ],
     )  # fmt: skip
     def test_in_float32_it_is_exact(self, tmp_path, overrides):
@@ -383,3 +384,24 @@ def test_the_package_has_no_pickles():
     files = sorted(Path(annotated.__file__).parent.rglob("*.py"))
     assert len(files) > 20
     assert {file: lines for file in files if (lines := pickling(file.read_text()))} == {}
+
+
+class TestBelonging:
+    """A tokenizer and a model with other ids, or weights that are no numbers, are no checkpoint."""
+
+    def test_a_tokenizer_of_another_size_is_refused_before_anything_is_written(self, tmp_path):
+        tokenizer = Tokenizer.train(["one two one two"], 2)
+        model = Transformer(TransformerConfig.tiny(vocab_size=tokenizer.vocab_size + 1))
+        with pytest.raises(ValueError, match=r"the tokenizer has vocabulary.*261.*expects.*262"):
+            save_checkpoint(tmp_path, model, tokenizer)
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("value, dtype", [(math.nan, None), (1e6, torch.float16)])
+    def test_weights_that_are_not_finite_are_refused(self, tmp_path, value, dtype):
+        tokenizer = Tokenizer.train(["one two one two"], 2)
+        model = Transformer(TransformerConfig.tiny(vocab_size=tokenizer.vocab_size))
+        with torch.no_grad():
+            model.embedding.weight[3, 5] = value
+        with pytest.raises(ValueError, match="embedding.weight is not finite everywhere"):
+            save_checkpoint(tmp_path, model, tokenizer, dtype)
+        assert list(tmp_path.iterdir()) == []

@@ -306,3 +306,14 @@ class TestTheModel:
         greedy_search(model, source, extra_length=2)
         model(source, source).logsumexp(-1).sum().backward()
         assert model.embedding.weight.grad.abs().sum() > 0
+
+
+def test_learned_positions_end_a_translation_at_their_length():
+    model = build(positions="learned", max_length=11)
+    source = torch.full((1, 5), 4)
+    (found,) = greedy_search(model, source)
+    assert len(found.tokens) <= 11
+
+
+def test_a_batch_of_no_sentences_has_no_translations():
+    assert greedy_search(build(), torch.empty(0, 5, dtype=torch.int64)) == []

@@ -122,3 +122,20 @@ class TestLoad:
 
     def test_without_notes_it_has_none(self, translator):
         assert Translator(translator.model, translator.tokenizer).notes == {}
+
+
+@pytest.mark.parametrize("text", ["two ", " two", "\u00a0two\t", "\ufefftwo"])
+def test_white_space_around_a_sentence_changes_nothing(text):
+    assert Translator.load("numbers-en-de").translate([text]) == ["zwei"]
+
+
+def test_lengths_apart_keep_their_order_and_their_translation():
+    texts = [numbers.spell(n, "en") for n in (342, 6, 918_273, 204, 42, 777_777)]
+    translator = Translator.load("numbers-en-de")
+    alone = [translator.translate([text])[0] for text in texts]
+    assert translator.translate(texts, batch_tokens=17) == alone == translator.translate(texts)
+
+
+def test_one_text_in_place_of_a_list_is_refused():
+    with pytest.raises(ValueError, match="expected a list of texts"):
+        Translator.load("numbers-en-de").translate("two")

@@ -31,7 +31,8 @@ class Batch:
 def pad(rows: Sequence[list[int]], pad_id: int) -> Int[Tensor, "rows width"]:
     """Rows of ids as one tensor, as wide as the longest."""
     width = max(map(len, rows))
-    return torch.tensor([row + [pad_id] * (width - len(row)) for row in rows])
+    padded = [row + [pad_id] * (width - len(row)) for row in rows]
+    return torch.tensor(padded, dtype=torch.int64)
 
 
 def collate(pairs: Sequence[Pair], pad_id: int, bos_id: int, eos_id: int) -> Batch:

@@ -89,11 +89,37 @@ def check_causal(causal: bool, query: Tensor, key: Tensor) -> None:
         )
 
 
+def check_rows(**parts: Tensor) -> None:
+    """Refuse parts of one batch that do not count the same sentences.
+
+    Not when compiled: each comparison of sizes would compile once more.
+    """
+    if torch.compiler.is_compiling():
+        return
+    rows = {name: len(part) for name, part in parts.items()}
+    if len(set(rows.values())) > 1:
+        said = ", ".join(f"{name} {count}" for name, count in rows.items())
+        raise ValueError(f"sentences differ: {said}; expected equal numbers")
+
+
+def check_choice(name: str, value: str) -> None:
+    """Refuse a ``norm`` or ``activation`` that is none of CHOICES."""
+    if value not in CHOICES[name]:
+        raise ValueError(
+            f"{name} is {value!r}; expected one of {CHOICES[name]}"
+        )
+
+
 def check_ids(ids: Tensor, name: str, vocab_size: int) -> None:
     """Refuse empty input and foreign ids; on the CPU only, and not compiled.
 
     On a GPU reading the ids would make the host wait for the device.
     """
+    if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
+        raise ValueError(
+            f"{name} is {ids.dtype} of shape {tuple(ids.shape)}; "
+            "expected int64 ids of shape (batch, length)"
+        )
     if ids.shape[1] == 0:
         raise ValueError(f"{name} is empty; expected at least one token")
     on_cpu = ids.device.type == "cpu" and ids.numel()

@@ -35,16 +35,17 @@ class TiedEmbedding(nn.Module):
 
 
 def sinusoidal_encoding(
-    n: int, d_model: int, layout: str = "interleaved"
+    n: int, d_model: int, layout: str = "interleaved", start: int = 0
 ) -> Float[Tensor, "{n} {d_model}"]:
     """§3.5: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos.
 
-    Positions count from 0; i counts sine-cosine pairs. Raises ValueError for
-    an odd d_model. Every row has squared length d_model / 2.
+    n positions from ``start`` on, counted from 0; i counts pairs of sine and
+    cosine. Every row has squared length d_model / 2. Raises ValueError for
+    an odd d_model.
     Not in the paper: layout "halves" puts all sines before all cosines.
     """
     check_sinusoids(d_model, layout)
-    position = torch.arange(n, dtype=torch.float64)[:, None]
+    position = torch.arange(start, start + n, dtype=torch.float64)[:, None]
     pair = torch.arange(d_model // 2, dtype=torch.float64)
     angle = position / 10000 ** (2 * pair / d_model)
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1)
@@ -66,8 +67,8 @@ class SinusoidalPositions(nn.Module):
         """The encodings of positions start … start + n - 1."""
         if start + n <= len(self.table):
             return self.table[start : start + n]
-        longer = sinusoidal_encoding(start + n, self.d_model, self.layout)
-        return longer[start:].to(self.table)
+        size = n, self.d_model, self.layout
+        return sinusoidal_encoding(*size, start).to(self.table)
 
 
 class LearnedPositions(nn.Module):

@@ -3,6 +3,7 @@
 from torch import nn
 
 from annotated.model.attention import Vectors
+from annotated.model.checks import check_choice
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
@@ -16,6 +17,7 @@ class PositionwiseFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: str = "relu"):
         super().__init__()
+        check_choice("activation", activation)
         self.w_1 = nn.Linear(d_model, d_ff)
         self.activation = ACTIVATIONS[activation]()
         self.w_2 = nn.Linear(d_ff, d_model)

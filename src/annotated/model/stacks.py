@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from annotated.model.attention import Memory, MultiHeadAttention, Vectors
+from annotated.model.checks import check_choice
 from annotated.model.feed_forward import PositionwiseFeedForward
 
 PadMask = Bool[Tensor, "batch 1 1 m"]
@@ -21,6 +22,7 @@ class Sublayer(nn.Module):
 
     def __init__(self, d_model: int, dropout: float, norm: str = "post"):
         super().__init__()
+        check_choice("norm", norm)
         self.pre = norm == "pre"
         self.dropout = nn.Dropout(dropout)
         self.norm = nn.LayerNorm(d_model)

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annotated.model.attention import Memory, Vectors, padding_mask
-from annotated.model.checks import check_config, check_ids
+from annotated.model.checks import check_config, check_ids, check_rows
 from annotated.model.embedding import (
     LearnedPositions,
     SinusoidalPositions,
@@ -104,13 +104,14 @@ class Transformer(nn.Module):
 
     def encode(self, source: SourceIds) -> Memory:
         """Source ids to memory, one vector a piece."""
-        mask = padding_mask(source, self.config.pad_id)
-        return self.encoder(self.embed(source, "source"), mask)
+        x = self.embed(source, "source")
+        return self.encoder(x, padding_mask(source, self.config.pad_id))
 
     def decode(
         self, target: Ids, memory: Memory, source: SourceIds
     ) -> Float[Tensor, "batch n vocab"]:
         """Logits of every position at once; source tells what is padding."""
+        check_rows(source=source, memory=memory, target=target)
         mask = padding_mask(source, self.config.pad_id)
         x = self.decoder(self.embed(target, "target"), memory, mask)
         return self.matrix("output").logits(x)
@@ -133,8 +134,9 @@ class Transformer(nn.Module):
 
         ``memory`` stands in for the encoder's output: for interventions.
         """
-        mask = padding_mask(source, self.config.pad_id)
         memory = self.encode(source) if memory is None else memory
+        check_rows(source=source, memory=memory)
+        mask = padding_mask(source, self.config.pad_id)
         caches = self.decoder.start(memory, mask, capacity)
         return DecoderCache(caches, capacity)
 
@@ -145,6 +147,7 @@ class Transformer(nn.Module):
         """Logits for the word after ``token``, the next target position."""
         if cache.length == cache.capacity:
             raise ValueError(f"the cache is full: capacity {cache.capacity}")
+        check_rows(token=token, cache=cache.layers[0].mask)
         x = self.embed(token[:, None], "target", cache.length)
         x = self.decoder.step(x, cache.layers)
         return self.matrix("output").logits(x[:, 0])

@@ -3,13 +3,16 @@
 import hashlib
 import json
 import os
+import tempfile
 import textwrap
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from torch import Tensor
 
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
@@ -18,16 +21,28 @@ WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write beside the target and rename: never half a file under its name."""
-    part = path.with_name(path.name + ".part")
+    """Write beside the target and rename: never half a file under its name.
+
+    The name beside it is this process's own, so two that write do not meet.
+    """
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with open(part, "wb") as file:
+        with open(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(part, 0o644)  # mkstemp lets only its owner read
         os.replace(part, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        part.unlink(missing_ok=True)
+        Path(part).unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder, and raise OSError now if nothing can be written there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()
 
 
 def save_checkpoint(
@@ -41,10 +56,12 @@ def save_checkpoint(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    check_fit(model, tokenizer, "the tokenizer")
     tensors = {
         name: parameter.detach().to("cpu", dtype or parameter.dtype).contiguous()
         for name, parameter in model.named_parameters()
     }
+    check_finite(tensors, f"the weights as {dtype}" if dtype else "the weights")
     files = {WEIGHTS: save(tensors), TOKENIZER: tokenizer.to_json().encode()}
     config = {
         "model": asdict(model.config),
@@ -56,6 +73,24 @@ def save_checkpoint(
         write_atomically(folder / name, data)
 
 
+def check_fit(model: Transformer, tokenizer: Tokenizer, name: str | Path) -> None:
+    """Refuse a tokenizer whose ids are not the model's."""
+    ours, theirs = (
+        (x.vocab_size, x.pad_id, x.bos_id, x.eos_id) for x in (model.config, tokenizer)
+    )
+    if ours != theirs:
+        raise ValueError(
+            f"{name} has vocabulary, pad, bos, eos {theirs}; the model expects {ours}"
+        )
+
+
+def check_finite(tensors: Mapping[str, Tensor], what: str | Path) -> None:
+    """Refuse weights that are infinite or no numbers."""
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"{what}: {name} is not finite everywhere")
+
+
 def read_config(folder: str | Path) -> dict:
     """The JSON of a checkpoint; ValueError where it is missing or broken."""
     path = Path(folder) / CONFIG
@@ -64,7 +99,7 @@ def read_config(folder: str | Path) -> dict:
     try:
         config = json.loads(path.read_bytes())
         return {key: dict(config[key]) for key in ("model", "notes", "sha256")}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path} is not a checkpoint's {CONFIG}, or is damaged") from None
 
 
@@ -89,10 +124,14 @@ def load_checkpoint(folder: str | Path) -> tuple[Transformer, Tokenizer, dict]:
     try:
         with torch.random.fork_rng(devices=[]):  # its random weights don't last
             model = Transformer(TransformerConfig(**config["model"]))
-        model.load_state_dict(load(data[WEIGHTS]))
+        tensors = load(data[WEIGHTS])
+        model.load_state_dict(tensors)
     except (TypeError, ValueError, RuntimeError, SafetensorError) as error:
         reason = textwrap.shorten(str(error), 200)
         raise ValueError(
             f"{folder / CONFIG} does not fit the weights or this version: {reason}"
         ) from None
-    return model.eval(), Tokenizer.load(folder / TOKENIZER), config["notes"]
+    check_finite(tensors, folder / WEIGHTS)
+    tokenizer = Tokenizer.load(folder / TOKENIZER)
+    check_fit(model, tokenizer, folder / TOKENIZER)
+    return model.eval(), tokenizer, config["notes"]

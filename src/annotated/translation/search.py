@@ -38,16 +38,20 @@ def greedy_search(
 
     A sentence of k source tokens gets at most k + extra_length, EOS included.
     Sentences that have ended leave the batch. ``memory`` stands in for the
-    encoder's output: for interventions.
+    encoder's output: for interventions. Learned positions end the rest at
+    their max_length. ValueError for an extra_length below 0.
     """
-    ids = model.config
-    limit = (source != ids.pad_id).sum(1) + extra_length
+    ids, limit = model.config, limits(model, source, extra_length)
+    longest = max(limit.tolist(), default=0)
     result = [Hypothesis() for _ in source]
-    row = torch.arange(len(source), device=source.device)
+    row = limit.nonzero()[:, 0]  # all but empty ones with nothing extra
     token = torch.full_like(row, ids.bos_id)
+    given = () if memory is None else (memory,)
     with evaluating(model):
-        cache = model.start(source, int(limit.max()), memory)
-        for length in range(1, int(limit.max()) + 1):
+        cache = model.start(source, longest, *given)
+        if len(row) < len(source):
+            cache.select(row)
+        for length in range(1, longest + 1):
             log_p = model.step(token, cache).log_softmax(-1)
             log_p, token = log_p.max(-1)
             going = (token != ids.eos_id) & (length < limit[row])
@@ -60,6 +64,17 @@ def greedy_search(
     return result
 
 
+def limits(
+    model: nn.Module, source: Int[Tensor, "batch m"], extra_length: int
+) -> Int[Tensor, " batch"]:
+    """§6.1: how long each translation may get, from its own source's length."""
+    if extra_length < 0:
+        raise ValueError(f"extra_length is {extra_length}; expected at least 0")
+    limit = (source != model.config.pad_id).sum(1) + extra_length
+    most = getattr(model.config, "max_length", None)  # of learned positions
+    return limit if most is None else limit.clamp(max=most)
+
+
 def _extend(result, rows, tokens, log_p, eos_id: int) -> None:
     for row, token, lp in zip(rows.tolist(), tokens.tolist(), log_p.tolist()):
         result[row].log_probability += lp
@@ -70,9 +85,10 @@ def _extend(result, rows, tokens, log_p, eos_id: int) -> None:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """No dropout inside the block; the mode comes back afterwards."""
-    training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for module, training in modes:
+            module.training = training

@@ -1,10 +1,11 @@
 """Sentences in, sentences out: one path for pages, tests and commands."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from annotated.data.batches import pad
+from annotated.data.text import tidy
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer
 from annotated.training.checkpoints import load_checkpoint
@@ -41,19 +42,37 @@ class Translator:
             )
         return cls(*load_checkpoint(name_or_path))
 
-    def translate(self, sentences: Sequence[str], batch_size: int = 256) -> list[str]:
+    def translate(self, sentences: Iterable[str], batch_tokens: int = 8192) -> list[str]:
         """One translation a sentence, in order, by greedy search.
 
-        Raises ValueError for a sentence with nothing in it.
+        White space is tidied as in training. Sentences of about equal length
+        are translated together, at most ``batch_tokens`` at a time, padding
+        included. Raises ValueError for a sentence with nothing in it.
         """
-        for number, sentence in enumerate(sentences, 1):
-            if not sentence.strip():
-                raise ValueError(f"sentence {number} is empty; expected at least one word")
-        eos, pad_id = self.model.config.eos_id, self.model.config.pad_id
-        ids = [row + [eos] for row in self.tokenizer.encode_batch(list(sentences))]
-        out = []
-        for start in range(0, len(ids), batch_size):
-            source = pad(ids[start : start + batch_size], pad_id)
-            source = source.to(next(self.model.parameters()).device)
-            out += [self.tokenizer.decode(h.tokens) for h in greedy_search(self.model, source)]
-        return out
+        if isinstance(sentences, str):
+            raise ValueError("sentences is one text; expected a list of texts")
+        sentences = [tidy(sentence) for sentence in sentences]
+        if "" in sentences:
+            raise ValueError(
+                f"sentence {sentences.index('') + 1} is empty; expected at least one word"
+            )
+        config, device = self.model.config, next(self.model.parameters()).device
+        ids = [row + [config.eos_id] for row in self.tokenizer.encode_batch(sentences)]
+        translations = [""] * len(ids)
+        for rows in alike(ids, batch_tokens):
+            source = pad([ids[row] for row in rows], config.pad_id).to(device)
+            for row, found in zip(rows, greedy_search(self.model, source)):
+                translations[row] = self.tokenizer.decode(found.tokens)
+        return translations
+
+
+def alike(ids: Sequence[list[int]], batch_tokens: int) -> Iterator[list[int]]:
+    """Indices of rows of about equal length, each group within the budget."""
+    rows: list[int] = []
+    for row in sorted(range(len(ids)), key=lambda row: len(ids[row])):
+        if rows and (len(rows) + 1) * len(ids[row]) > batch_tokens:
+            yield rows
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows
