@@ -137,7 +137,7 @@ RECIPES = {
         ),
         Recipe(
             "copy", "letters to repeat, a check that everything works",
-            Copying(), TransformerConfig.tiny(dropout=0.0), replace(NUMBERS, steps=700),
+            Copying(), TransformerConfig.tiny(dropout=0.0), replace(NUMBERS, steps=1000),
         ),
     )
 }

@@ -135,7 +135,8 @@ def findings(output):
     lines = re.findall(r"^(?:FAILED )?\S*?([\w-]+)\.ipynb(?:: .*?\[|::)([\w -]+)", output, re.M)
     found = {}
     for name, fault in lines:
-        found.setdefault(name, set()).add(fault.strip())
+        fault = fault.split(" -")[0].strip()  # with CI set, pytest adds " - " and the error
+        found.setdefault(name, set()).add(fault)
     return found
 
 
