@@ -178,6 +178,7 @@ BREAKS = {
         [code("# NBVAL_IGNORE_OUTPUT\nx = 1")],
         [code("x = 1\n    # NBVAL_SKIP")],
     ],
+    "code-width": [[code(f"x = '{'x' * 73}'")]],
     "shown-size": [
         [code("show(f)", shown(text_markdown="```python\n" + "x = 1\n" * 36 + "```"))],
         [code("show(f)", shown(text_markdown=f"`f`\n\n```python\n# {'x' * 77}\n```"))],
@@ -327,6 +328,7 @@ KEEPS = {
     ],
     "no-trailing-semicolon": [[code("x = 'a;'\ny = 1; z = 2  # x;")]],
     "tags": [[install(), solution(), code("x = 1", tags=["hide-input"])]],
+    "code-width": [[code(f"x = '{'x' * 72}'")], [hidden(f"x = '{'x' * 90}'\nassert x")]],
     "shown-size": [
         [code("show(f)", shown(text_markdown="```python\n" + "x = 1\n" * 35 + "```"))],
         [code("show(f)", shown(text_markdown=f"`f`\n\n```python\n# {'x' * 76}\n```"))],

@@ -18,6 +18,14 @@ def cell_length(page: Page, book: Book) -> Found:
             )
 
 
+@rule("code-width")
+def code_width(page: Page, book: Book) -> Found:
+    for cell in page.visible:
+        widest = max(map(len, cell.source.splitlines()), default=0)
+        if widest > 78:
+            yield cell, f"a line of {widest} columns, at most 78 fit the page"
+
+
 @rule("shown-size")
 def shown_size(page: Page, book: Book) -> Found:
     """Of a larger class a page shows the methods that matter, one by one."""
