@@ -35,7 +35,8 @@ PAGE = (
     hidden("assert weights[1].shape == (5,)"),
     code(
         "print(f'took ≈ {os.getpid() / 7:.3f} s')\n"
-        "display(Markdown(f'**≈ {os.getpid()} %**'), HTML(f'<b>≈{os.getpid():,}</b> steps'))"
+        "display(Markdown(f'**≈ {os.getpid()} %**'))\n"
+        "display(HTML(f'<b>≈{os.getpid():,}</b> steps'))"
     ),
     hidden("assert os.getpid() > 1"),
 )
