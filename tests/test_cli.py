@@ -22,7 +22,6 @@ from annotated.data import numbers
 from annotated.model import TransformerConfig
 from annotated.recipes import RECIPES, Copying, Recipe
 from annotated.training import TrainingConfig, load_checkpoint
-from annotated.training import checkpoints as checkpoint_files
 from annotated.translation import Translator
 
 TINY = Recipe(
@@ -373,7 +372,7 @@ class TestInterruption:
             real(handle)
 
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoint_files.os, "fsync", interrupt)
+            patch.setattr(os, "fsync", interrupt)
             status, out, err = command("train", "--recipe", "tiny", "--out", tmp_path, "--quiet")
         assert (status, out, err) == (130, "", "")
         names = sorted(path.name for path in tmp_path.iterdir())

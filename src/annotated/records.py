@@ -77,19 +77,31 @@ def write(record: Record, folder: str | os.PathLike[str]) -> Path:
     data = asdict(record)
     _validate(data, path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its destination: only a rename within one file system is atomic.
-    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".unfinished")
+    write_atomically(path, _document(data).encode())
+    return path
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write beside the target and rename: never half a file under its name.
+
+    Beside it, because only a rename within one file system is atomic; under a
+    name of this process's own, so that two that write do not meet. OSError
+    names the target.
+    """
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(_document(data))
+        with open(handle, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(unfinished, 0o644)  # mkstemp lets only its owner read
-        os.replace(unfinished, path)
-    except BaseException:
-        os.unlink(unfinished)
-        raise
-    return path
+        os.chmod(part, 0o644)  # mkstemp lets only its owner read
+        os.replace(part, path)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        Path(part).unlink(missing_ok=True)
 
 
 def read(path: str | os.PathLike[str] | Traversable) -> Record:

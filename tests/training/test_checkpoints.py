@@ -18,8 +18,9 @@ from safetensors.torch import load_file
 import annotated
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
-from annotated.training import checkpoints, load_checkpoint, save_checkpoint
-from annotated.training.checkpoints import read_config, write_atomically
+from annotated.records import write_atomically
+from annotated.training import load_checkpoint, save_checkpoint
+from annotated.training.checkpoints import read_config
 
 FILES = ["config.json", "model.safetensors", "tokenizer.json"]
 SIZES = {"d_model": 22, "d_ff": 29, "heads": 3, "d_k": 5, "d_v": 7, "layers": 2}
@@ -298,7 +299,7 @@ class TestInterruption:
             return real(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoints.os, where, stop)
+            patch.setattr(os, where, stop)
             with pytest.raises((Stopped, OSError)):
                 save_checkpoint(folder, build(seed=1), TOKENIZER, seed=4)
         assert len(calls) == call
@@ -321,7 +322,7 @@ class TestInterruption:
             real(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoints.os, "replace", stop)
+            patch.setattr(os, "replace", stop)
             with pytest.raises(Stopped):
                 save_checkpoint(tmp_path / "new", build(), TOKENIZER)
         assert error_of(tmp_path / "new") == (
@@ -335,7 +336,7 @@ class TestInterruption:
         write_atomically(path, b"old")
         assert path.read_bytes() == b"old"
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoints.os, "fsync", lambda handle: 1 / 0)
+            patch.setattr(os, "fsync", lambda handle: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 write_atomically(path, b"new")
         assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]

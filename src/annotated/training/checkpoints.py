@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import tempfile
 import textwrap
 from collections.abc import Mapping
@@ -16,27 +15,9 @@ from torch import Tensor
 
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
+from annotated.records import write_atomically
 
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write beside the target and rename: never half a file under its name.
-
-    The name beside it is this process's own, so two that write do not meet.
-    """
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, 0o644)  # mkstemp lets only its owner read
-        os.replace(part, path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    finally:
-        Path(part).unlink(missing_ok=True)
 
 
 def check_writable(folder: Path) -> None:

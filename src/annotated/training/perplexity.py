@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from annotated.data.batches import Batch
+from annotated.training.evaluating import evaluating
 from annotated.training.loss import label_smoothed_loss
 
 
@@ -19,20 +20,16 @@ def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
     vocabulary's size, a perfect one 1; a loss too large for e to the power of
     it gives inf. Raises ValueError if there are no tokens.
     """
-    loss, tokens, training = 0.0, 0, model.training
-    device = next(model.parameters()).device
-    model.eval()
-    try:
+    loss, tokens, device = 0.0, 0, next(model.parameters()).device
+    with evaluating(model):
         for batch in batches:
             batch = batch.to(device)
             total, count = label_smoothed_loss(
                 model(batch.source, batch.target),
                 batch.labels, 0.0, model.config.pad_id,
-            )  # fmt: skip
+            )
             loss += total.item()
             tokens += int(count)
-    finally:
-        model.train(training)
     if not tokens:
         raise ValueError("there are no tokens to measure perplexity on")
     return torch.tensor(loss / tokens, dtype=torch.float64).exp().item()

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 
 from annotated.data.batches import pad
-from annotated.translation.search import evaluating, greedy_search
+from annotated.training.evaluating import evaluating
+from annotated.translation.search import greedy_search
 from annotated.translation.translator import Translator
 
 

@@ -1,12 +1,12 @@
 """§6.1: from a distribution at each step to a sentence."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from annotated.training.evaluating import evaluating
 
 
 @dataclass
@@ -80,15 +80,3 @@ def _extend(result, rows, tokens, log_p, eos_id: int) -> None:
         result[row].log_probability += lp
         if token != eos_id:
             result[row].tokens.append(token)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """No dropout inside the block; the mode comes back afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
