@@ -21,7 +21,7 @@ from annotated import cli, records
 from annotated.data import numbers
 from annotated.model import TransformerConfig
 from annotated.recipes import RECIPES, Copying, Recipe
-from annotated.training import TrainingConfig, load_checkpoint
+from annotated.training import TrainingConfig, load_checkpoint, save_checkpoint
 from annotated.translation import Translator
 
 TINY = Recipe(
@@ -146,7 +146,7 @@ class TestBadInput:
         self, command, tmp_path
     ):
         translator = Translator.load("numbers-en-de")
-        checkpoint_files.save_checkpoint(tmp_path, translator.model, translator.tokenizer)
+        save_checkpoint(tmp_path, translator.model, translator.tokenizer)
         assert command("translate", "--model", tmp_path, "forty-two")[:2] == (0, "zweiundvierzig\n")
         result = command("evaluate", "--model", tmp_path)
         assert_refused(result, "none noted in the checkpoint", *RECIPES)
