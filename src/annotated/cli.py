@@ -3,8 +3,11 @@
 import contextlib
 import json
 import os
+import signal
 import sys
+import time
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import torch
@@ -12,9 +15,19 @@ import typer
 from tqdm import tqdm
 
 from annotated import records
-from annotated.recipes import RECIPES, Recipe, Score, recipe_named, run_record, score, train
-from annotated.training import Update
-from annotated.training.checkpoints import check_writable, save_checkpoint
+from annotated.recipes import (
+    RECIPES,
+    Recipe,
+    Report,
+    Run,
+    override,
+    recipe_named,
+    run_record,
+    settings,
+    train,
+)
+from annotated.training import Update, World
+from annotated.training.checkpoints import CONFIG, check_writable, save_checkpoint
 from annotated.translation import Translator
 
 app = typer.Typer(
@@ -23,9 +36,8 @@ app = typer.Typer(
     help='The Transformer of "Attention Is All You Need": train it, test it, use it.',
 )
 
-TESTED, TEST_SEED = 1000, 1_000_000  # held-out examples a report rests on, and their seed
-WATCHED = 100  # examples translated during training, for the lines that show progress
 MAX_SEED = 2**32 - 1  # all generators take it
+BEST_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def folder(about: str):
@@ -35,6 +47,11 @@ def folder(about: str):
 
 Model = Annotated[str, typer.Option(help="A shipped model's name, or a checkpoint's folder.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="For scripts: one JSON document, no more.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change a setting, such as training.steps=100; again for more."),
+]
 
 
 def main() -> None:
@@ -60,53 +77,100 @@ def _say(error: Exception | str, status: int) -> int:
 
 
 @app.command("recipes")
-def list_recipes() -> None:
-    """List the recipes that `train` knows."""
-    for recipe in RECIPES.values():
-        print(f"{recipe.name:24}{recipe.about}")
+def list_recipes(
+    name: Annotated[str | None, typer.Argument(help="Show all settings of this one.")] = None,
+) -> None:
+    """List the recipes that `train` knows, or the settings of one."""
+    if name is None:
+        for recipe in RECIPES.values():
+            print(f"{recipe.name:24}{recipe.about}")
+        return
+    for setting, value in settings(recipe_named(name)).items():
+        print(f"{setting}={value}")
 
 
 @app.command("train")
 def train_command(
     recipe: Annotated[str, typer.Option(help="One of `annotated recipes`.")],
-    out: Annotated[Path | None, folder("Folder for the trained model.")] = None,
+    out: Annotated[Path | None, folder("Folder for the trained model and its states.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Where chance starts.")] = 0,
+    change: Settings = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out, if there is one.")
+    ] = False,
+    device: Device = BEST_DEVICE,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where the corpus lies, if not where it is looked for.")
+    ] = None,
     float16: Annotated[bool, typer.Option("--float16", help="Store in half the space.")] = False,
     record: Annotated[Path | None, folder("Folder to write a record to.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The experiment of the record, if not the recipe.")
+    ] = None,
     quiet: Quiet = False,
-) -> None:
-    """Train a recipe, keep the model, and test what was kept on what it never saw."""
-    chosen = recipe_named(recipe)
-    out = out or runs_folder() / recipe / f"seed{seed}"
-    for target in filter(None, (out, record)):
-        check_writable(target)  # fails now rather than after training
-    if not quiet:
-        print(f"{recipe}: {chosen.about}; {chosen.training.steps} updates. Model: {out}")
-    watch = Watch(chosen, quiet)
-    with watch.bar:
-        run = train(chosen, seed, watch)
-    dtype = torch.float16 if float16 else torch.float32
-    model, tokenizer = run.translator.model, run.translator.tokenizer
-    save_checkpoint(out, model, tokenizer, dtype, recipe=recipe, seed=seed)
-    result = score(Translator.load(out), chosen.corpus.held_out(TESTED, TEST_SEED))
-    facts = {"recipe": recipe, "seed": seed, "seconds": round(run.seconds, 1), "out": str(out)}
-    report(chosen, result, quiet, facts)
-    if record:
-        command = f"annotated train --recipe {recipe} --seed {seed}"
-        command += " --float16" if float16 else ""
-        made = run_record(chosen, seed, run, result, command, watch.accuracy)
-        path = records.write(made, record)
-        if not quiet:
-            print(f"record: {path}")
+) -> int:
+    """Train a recipe, keep the model, and test what was kept on what it never saw.
+
+    SIGINT (Ctrl-C) and SIGTERM write a state to go on from with --resume.
+    Started by torchrun, its processes train one model together.
+    """
+    chosen = override(recipe_named(recipe), change or [])
+    out = out or runs_folder() / (name or recipe) / f"seed{seed}"
+    if data_dir:
+        chosen = override(chosen, [f"corpus.data_dir={data_dir}"])
+    with _world(device) as (world, place):
+        first = world.rank == 0
+        if first:
+            for target in filter(None, (out, record)):
+                check_writable(target)  # fails now rather than after training
+            if not resume:
+                refuse_a_run(out)
+        if first and not quiet:
+            print(f"{recipe}: {chosen.about}; {chosen.training.steps} updates. Model: {out}")
+        world.wait()
+        with Stop() as stop, Progress(chosen, quiet or not first) as progress:
+            run = train(
+                chosen, seed, progress, folder=out, device=place, world=world, stop=stop,
+                start=progress.start,
+            )
+        if not run.finished:
+            if first and not quiet:
+                done, all_of_them = run.updates[-1].step, chosen.training.steps
+                print(f"stopped after {done} of {all_of_them} updates; --resume goes on")
+            return 128 + stop.signal
+        if not first:
+            return 0
+        dtype = torch.float16 if float16 else torch.float32
+        model, tokenizer = run.translator.model, run.translator.tokenizer
+        notes = {"recipe": recipe, "seed": seed} | ({"set": change} if change else {})
+        save_checkpoint(out, model, tokenizer, dtype, **notes)
+        translator = Translator.load(out)
+        translator.model.to(place)
+        report = chosen.corpus.test(translator)
+        if report.translations:
+            text = "".join(f"{line}\n" for line in report.translations)
+            records.write_atomically(out / "translations.txt", text.encode())
+        facts = {"recipe": recipe, "seed": seed, "seconds": round(run.seconds, 1), "out": str(out)}
+        tell(report, quiet, facts)
+        if record:
+            command = f"annotated train --recipe {recipe} --seed {seed}"
+            command += "".join(f" --set {assignment}" for assignment in change or [])
+            command += " --float16" if float16 else ""
+            made = run_record(chosen, seed, run, report, command, name, device)
+            path = records.write(made, record)
+            if not quiet:
+                print(f"record: {path}")
+    return 0
 
 
 @app.command()
 def evaluate(model: Model = "numbers-en-de", quiet: Quiet = False) -> None:
     """Test a model on what its recipe holds out, by greedy search."""
     translator = Translator.load(model)
-    recipe = recipe_named(str(translator.notes.get("recipe", "(none noted in the checkpoint)")))
-    result = score(translator, recipe.corpus.held_out(TESTED, TEST_SEED))
-    report(recipe, result, quiet, {"model": model, "recipe": recipe.name})
+    named = recipe_named(str(translator.notes.get("recipe", "(none noted in the checkpoint)")))
+    recipe = override(named, translator.notes.get("set", []))
+    report = recipe.corpus.test(translator)
+    tell(report, quiet, {"model": model, "recipe": recipe.name})
 
 
 @app.command()
@@ -123,50 +187,111 @@ def translate(
         print(translation)
 
 
-class Watch:
-    """Called after each update: a bar with the time left, and what is learnt.
+@contextlib.contextmanager
+def _world(device: str):
+    """The processes that train together, and this one's place, such as "cuda:1"."""
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"--device is {device!r}; expected cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device is cuda, but torch sees no CUDA device here")
+    place = device
+    if device == "cuda":
+        place = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
+        torch.cuda.set_device(place)
+    world = World.join(device)
+    try:
+        yield world, place
+    finally:
+        world.leave()
 
-    ``accuracy`` keeps the share of held-out examples right, by step.
+
+def refuse_a_run(out: Path) -> None:
+    """A run's work is not written over without being asked to."""
+    for left in (*sorted((out / "states").glob("step-*.json")), out / CONFIG):
+        if left.exists():
+            raise ValueError(
+                f"{out} holds a run already ({left.name}); --resume goes on with it, "
+                "or choose another --out"
+            )
+
+
+class Stop:
+    """Turns SIGINT and SIGTERM into an answer: called, it says whether to stop.
+
+    Before anyone asks, and the second time, Ctrl-C works as ever.
     """
 
+    def __init__(self) -> None:
+        self.signal, self.heeded = 0, False
+        self.before: dict[int, object] = {}
+
+    def __call__(self) -> bool:
+        self.heeded = True
+        return self.signal != 0
+
+    def __enter__(self) -> "Stop":
+        with contextlib.suppress(ValueError):  # signals belong to the main thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.before[number] = signal.signal(number, self.receive)
+        return self
+
+    def __exit__(self, *error) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        if self.signal or not self.heeded:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+class Progress:
+    """Called after each update: a bar with speed and time left, and lines of what is learnt."""
+
+    LINES = 5
+
     def __init__(self, recipe: Recipe, quiet: bool):
-        self.steps = recipe.training.steps
-        self.every = max(self.steps // 20, 1)
-        self.examples = recipe.corpus.held_out(WATCHED, TEST_SEED)
-        self.accuracy: dict[int, float] = {}
+        self.recipe, self.quiet = recipe, quiet or sys.stderr is None
+        self.run: Run | None = None
+        self.bar = tqdm(disable=True)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.bar.close()
+
+    def start(self, run: Run, step: int) -> None:
+        """The first update is about to begin; ``step`` of them were made before."""
+        self.run, self.begun, self.tokens = run, time.perf_counter(), 0
+        for line in run.left_out if not self.quiet else ():
+            print(line)
         self.bar = tqdm(
-            total=self.steps, unit=" updates", file=sys.stderr, dynamic_ncols=True,
-            disable=quiet or sys.stderr is None,
+            total=self.recipe.training.steps, initial=step, unit=" updates", file=sys.stderr,
+            dynamic_ncols=True, disable=self.quiet,
         )
 
     def __call__(self, update: Update, translator: Translator) -> None:
-        self.bar.set_postfix_str(f"loss {update.loss:.2f}", refresh=False)
+        self.tokens += update.tokens
+        speed = self.tokens / (time.perf_counter() - self.begun)
+        self.bar.set_postfix_str(f"{speed:.0f} tokens/s, loss {update.loss:.2f}", refresh=False)
         self.bar.update()
-        if update.step % self.every == 0:
-            self.accuracy[update.step] = score(translator, self.examples).accuracy
-        if update.step % (4 * self.every) == 0 and not self.bar.disable:
-            right = self.accuracy[update.step]
-            line = f"after {update.step} updates: {right:.0%} of {WATCHED} unseen sentences right"
+        watched = self.run.watched
+        if update.step in watched and len(watched) % (20 // self.LINES) == 0 and not self.quiet:
+            found = self.recipe.corpus.say(watched[update.step])
             with contextlib.suppress(BrokenPipeError):  # `| head` must not cost the model
-                self.bar.write(line, file=sys.stdout)
+                self.bar.write(f"after {update.step} updates: {found}", file=sys.stdout)
 
 
-def report(recipe: Recipe, result: Score, quiet: bool, facts: dict) -> None:
-    """The score in words, or as one JSON document."""
-    groups = recipe.corpus.groups
+def tell(report: Report, quiet: bool, facts: dict) -> None:
+    """What a test found in words, or as one JSON document."""
     if quiet:
-        by_group = {key: {"right": r, "total": t} for key, (r, t) in result.by_group.items()}
-        print(json.dumps({
-            **facts, "right": result.right, "total": result.total,
-            "accuracy": result.accuracy, f"by_{groups}": by_group,
-        }, ensure_ascii=False))
+        print(json.dumps({**facts, **report.facts}, ensure_ascii=False))
         return
     if "seconds" in facts:
         print(f"trained in {facts['seconds']} s")
-    print(f"{result.right} of {result.total} held-out sentences exactly right "
-          f"({result.accuracy:.1%})")
-    for key, (right, total) in result.by_group.items():
-        print(f"  {key:2} {groups}: {right} of {total}")
+    for line in report.lines:
+        print(line)
 
 
 def runs_folder() -> Path:

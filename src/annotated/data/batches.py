@@ -1,14 +1,18 @@
 """§5.1: batches of about equal length, cut by a budget of tokens."""
 
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 Pair = tuple[list[int], list[int]]
+Lengths = Int[np.ndarray, "pairs 2"]
+Places = Int[np.ndarray, "sentences"]
 
 
 @dataclass(frozen=True)
@@ -45,32 +49,142 @@ def collate(pairs: Sequence[Pair], pad_id: int, bos_id: int, eos_id: int) -> Bat
 
 
 def token_batches(
-    pairs: Sequence[Pair], budget: int, seed: int, epoch: int = 0, spread: float = 0.0
+    pairs: Sequence[Pair], budget: int, seed: int, epoch: int = 0,
+    spread: float = 0.0, skip: int = 0,
 ) -> Iterator[list[Pair]]:
     """One epoch: every pair once, in batches of at most ``budget`` tokens.
 
     The budget holds on each side, padding included, with one special id a
-    sentence. Pairs are sorted by source length plus a random number up to
-    ``spread``, cut, and the batches shuffled: all of it follows from seed and
-    epoch alone. A small spread wastes little on padding; a large one makes
-    each batch a fair sample, which small batches need. Raises ValueError for
-    a pair that no batch can hold.
+    sentence. Which pairs share a batch, and the order of batches, follow from
+    seed and epoch alone. The first ``skip`` batches are left out unread.
+    Raises ValueError for a pair that no batch can hold.
     """
-    rng = random.Random(f"{seed}-{epoch}")
-    # never under 1: ties in length would otherwise keep the order of the data
-    key = [len(source) + rng.uniform(0, max(spread, 1)) for source, _ in pairs]
-    order = sorted(range(len(pairs)), key=key.__getitem__)
-    batches, batch, width = [], [], 0
-    for i in order:
-        longest = 1 + max(map(len, pairs[i]))
-        if longest > budget:
-            raise ValueError(f"pair {i} has {longest} tokens; the budget is {budget}")
-        if (len(batch) + 1) * max(width, longest) > budget:
-            batches.append(batch)
-            batch, width = [], 0
-        batch.append(pairs[i])
-        width = max(width, longest)
-    if batch:
-        batches.append(batch)
-    rng.shuffle(batches)
-    yield from batches
+    plan = batch_plan(pair_lengths(pairs), budget, seed, epoch, spread)
+    for places in plan[skip:]:
+        yield [pairs[place] for place in places.tolist()]
+
+
+def micro_batches(
+    pairs: Sequence[Pair], budget: int, seed: int, spread: float = 0.0,
+    start: int = 0,
+) -> Iterator[list[Pair]]:
+    """Epoch after epoch of token_batches, without end, from place ``start``.
+
+    Places count batches from the first of epoch 0. Batches before ``start``
+    are planned but not read. Of ``world`` processes, each takes the places
+    that leave its rank when divided by ``world``: no pair is lost or shared.
+    """
+    lengths = pair_lengths(pairs)
+    if not len(lengths):
+        raise ValueError("there are no sentence pairs to train on")
+    for epoch in count():
+        plan = batch_plan(lengths, budget, seed, epoch, spread)
+        for places in plan[start:]:
+            yield [pairs[place] for place in places.tolist()]
+        start = max(0, start - len(plan))
+
+
+def pair_lengths(pairs: Sequence[Pair]) -> Lengths:
+    """(source, target) lengths: as they lie in a file of ids, or counted."""
+    if hasattr(pairs, "lengths"):
+        return pairs.lengths
+    counted = [(len(source), len(target)) for source, target in pairs]
+    return np.array(counted, dtype=np.int32).reshape(-1, 2)
+
+
+def batch_plan(
+    lengths: Lengths, budget: int, seed: int, epoch: int = 0, spread: float = 0.0
+) -> list[Places]:
+    """One epoch of batches, each as the places of its pairs.
+
+    Pairs are sorted (``alike``), cut where the budget is full, and the
+    batches shuffled. Takes 28 bytes of memory a pair while it sorts, and 4
+    afterwards: for 36 million pairs 1 GB, then 0.15 GB.
+    """
+    tokens = 1 + lengths.max(1)  # of the longer side
+    if len(too_long := np.flatnonzero(tokens > budget)):
+        place = too_long[0]
+        raise ValueError(
+            f"pair {place} has {tokens[place]} tokens; the budget is {budget}"
+        )
+    chance = np.random.PCG64([seed, epoch])
+    order = alike(lengths, spread, chance)
+    *batches, _ = np.split(order, cuts(tokens[order], budget))  # _ is empty
+    shuffled = np.argsort(chance.random_raw(len(batches)), kind="stable")
+    return [batches[i] for i in shuffled.tolist()]
+
+
+def alike(
+    lengths: Lengths, spread: float, chance: np.random.PCG64
+) -> Places:
+    """The pairs' places in an order in which neighbours have like lengths.
+
+    Sorted by the longer side and, where that is equal, by how much longer
+    the source is: rising, then falling, so that it never jumps. A random
+    number up to 1 + ``spread`` is added to both: at 0 it only breaks ties;
+    a large one makes each batch a fair sample, which small batches need.
+    """
+    # Raw bits and a stable sort: the same order on every processor and with
+    # every version of NumPy. In place, because a pair has only a few bytes.
+    pairs = len(lengths)
+    bits = chance.random_raw((pairs + 1) // 2).view(np.uint16)[: 2 * pairs]
+    longer, excess = keys = bits.reshape(2, pairs).astype(np.float32)
+    keys *= (1 + spread) / 2**16
+    longer += lengths.max(1)
+    np.floor(longer, out=longer)
+    excess += lengths[:, 0]
+    excess -= lengths[:, 1]
+    excess *= 1 - 2 * (longer % 2)
+    return np.lexsort((excess, longer)).astype(np.int32)
+
+
+def cuts(tokens: Places, budget: int) -> list[int]:
+    """Where batches that just keep the budget end in a row of lengths."""
+    found, start = [], 0
+    while start < len(tokens):
+        # No more can fit: the first sentence alone makes it so wide.
+        rows = tokens[start : start + budget // int(tokens[start])]
+        widths = np.maximum.accumulate(rows)
+        cells = widths * np.arange(1, 1 + len(rows))  # padding included
+        start += int(np.searchsorted(cells, budget, side="right"))
+        found.append(start)
+    return found
+
+
+class Waste(NamedTuple):
+    """The share of places that hold padding: of each side, and of both."""
+
+    source: float
+    target: float
+    both: float
+
+
+def padding_waste(batches: Iterable[Sequence[Pair]]) -> Waste:
+    """§5.1: how much of the padded batches is padding.
+
+    Each sentence counts with its one special id. No batches waste nothing.
+    """
+    tokens, places = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    for batch in batches:
+        with_special = 1 + pair_lengths(batch)
+        tokens += with_special.sum(0)
+        places += len(batch) * with_special.max(0)
+    empty = places - tokens
+    shares = empty / np.maximum(places, 1)
+    return Waste(*shares.tolist(), float(empty.sum() / max(places.sum(), 1)))
+
+
+def fixed_batches(
+    pairs: Sequence[Pair], size: int, seed: int, epoch: int = 0,
+    spread: float = 0.0,
+) -> Iterator[list[Pair]]:
+    """Not in the paper: as token_batches, but ``size`` pairs a batch.
+
+    What a budget of tokens is measured against.
+    """
+    chance = np.random.PCG64([seed, epoch])
+    order = alike(pair_lengths(pairs), spread, chance)
+    batches = np.split(order, range(size, len(order), size))
+    shuffled = np.argsort(chance.random_raw(len(batches)), kind="stable")
+    for i in shuffled.tolist():
+        yield [pairs[place] for place in batches[i].tolist()]

@@ -18,6 +18,7 @@ _BYTES = {chr(byte): byte for byte in _VISIBLE} | {
 
 # "⟨" is no such character. So no text, whatever it holds, can be encoded to one of these three.
 _SPECIAL = ("⟨pad⟩", "⟨bos⟩", "⟨eos⟩")
+SMALLEST = len(_SPECIAL) + len(_BYTES)  # ids of a vocabulary without merges
 
 
 class Tokenizer:
@@ -48,7 +49,7 @@ class Tokenizer:
         """
         if merges < 0:
             raise ValueError(f"merges must be 0 or more, not {merges}")
-        size = len(_SPECIAL) + len(_BYTES) + merges
+        size = SMALLEST + merges
         trainer = trainers.BpeTrainer(
             vocab_size=size,
             special_tokens=list(_SPECIAL),

@@ -1,42 +1,54 @@
-"""§5.2-5.4: one update, and many of them."""
+"""§5.1-5.4: one update, many of them, and going on after a stop."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count, islice
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
 
-from annotated.data.batches import Batch, Pair, collate, token_batches
+from annotated.data.batches import Batch, Pair, collate, micro_batches
 from annotated.training.loss import label_smoothed_loss
 from annotated.training.schedule import learning_rate
+from annotated.training.states import MODEL, MOMENTS, InMemory, State, States
+from annotated.training.world import World
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """§5.1-5.4: the defaults are the paper's base run.
 
-    ``batch_tokens`` is the budget on each side, padding included; lengths in
-    a batch differ by about ``spread`` (``token_batches``). At the end
-    the model is the mean of its last ``average`` checkpoints (§6.1), taken
-    ``average_every`` updates apart: the base run's 10 minutes of 0.4 s.
-    Not in the paper: ``factor``, which multiplies the learning rate.
+    ``batch_tokens`` is an update's budget on each side, padding included,
+    shared evenly by its ``micro_batches``: as many as the devices, or
+    more where memory is short. Lengths in one differ by about ``spread``
+    (``token_batches``). At the end the model is the mean of its last
+    ``average`` checkpoints (§6.1), ``average_every`` updates apart: the base
+    run's 10 minutes of 0.4 s. Not in the paper: ``factor``, which multiplies
+    the learning rate; ``warmup=False``, which starts at its peak;
+    ``precision="bfloat16"``, autocast of the forward pass; ``compile``.
     """
 
     steps: int = 100_000
     batch_tokens: int = 25_000
+    micro_batches: int = 1
     spread: float = 1.0
     warmup_steps: int = 4000
+    warmup: bool = True
     factor: float = 1.0
     label_smoothing: float = 0.1
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = 1e-9
     average: int = 5
     average_every: int = 1500
+    precision: str = "float32"
+    compile: bool = False
 
     def __post_init__(self):
         for name in (
-            "steps", "batch_tokens", "warmup_steps", "average", "average_every"
+            "steps", "batch_tokens", "micro_batches", "warmup_steps",
+            "average", "average_every",
         ):
             if getattr(self, name) < 1:
                 value = getattr(self, name)
@@ -45,98 +57,209 @@ class TrainingConfig:
             raise ValueError(
                 f"label_smoothing is {self.label_smoothing}; expected 0 to 1"
             )
+        if self.precision not in ("float32", "bfloat16"):
+            raise ValueError(
+                f"precision is {self.precision!r}; "
+                "expected 'float32' or 'bfloat16'"
+            )
+
+    def averaged(self) -> list[int]:
+        """§6.1: after which updates the checkpoints are taken to average."""
+        first = self.steps - (self.average - 1) * self.average_every
+        steps = range(first, self.steps + 1, self.average_every)
+        return [step for step in steps if step > 0]
 
 
 @dataclass(frozen=True)
 class Update:
-    """What one update was: loss in nats a token, smoothed and before it."""
+    """What one update was: loss in nats a token, smoothed and before it.
+
+    ``norm`` is the length of the gradient, ``tokens`` counts labels without
+    padding, ``seconds`` is the time it took.
+    """
 
     step: int
     loss: float
     rate: float
+    norm: float
     tokens: int
+    seconds: float = field(compare=False)
 
 
 @torch.no_grad()
-def average_(model: nn.Module, checkpoints: Sequence[Sequence[Tensor]]) -> None:
+def average_(model: nn.Module, checkpoints: Sequence[Mapping[str, Tensor]]) -> None:
     """§6.1: set each parameter to its mean over the checkpoints, in place.
 
-    A checkpoint lists the values of model.parameters(), a tied one once.
+    A checkpoint has the values of model.named_parameters(), a tied one once.
     """
-    for parameter, *values in zip(model.parameters(), *checkpoints, strict=True):
-        parameter.copy_(torch.stack(values).mean(0))
+    parameters = dict(model.named_parameters())
+    for parameter in parameters.values():
+        parameter.zero_()
+    for checkpoint in checkpoints:  # one at a time: the big model's are 0.9 GB
+        for name, parameter in parameters.items():
+            parameter += checkpoint[name].to(parameter) / len(checkpoints)
 
 
 class Trainer:
     """§5.2-5.4: Adam under the schedule, on the label-smoothed loss.
 
     ``model(source, target)`` must give logits; ``config`` of the model needs
-    d_model, pad_id, bos_id and eos_id.
+    d_model, pad_id, bos_id and eos_id. An update depends on the seed, on its
+    number and on its batches: on no stop, and on no number of processes.
     """
 
-    def __init__(self, model: nn.Module, config: TrainingConfig):
-        self.model, self.config, self.step = model, config, 0
+    def __init__(
+        self, model: nn.Module, config: TrainingConfig, seed: int = 0,
+        states: States | None = None, world: World | None = None,
+    ):
+        self.model, self.config, self.seed = model, config, seed
+        self.states, self.world = states or InMemory(), world or World()
+        self.step = 0
+        self.device = next(model.parameters()).device
+        self.forward = torch.compile(model) if config.compile else model
+        fused = self.device.type in ("cpu", "cuda")
         self.adam = torch.optim.Adam(
-            model.parameters(), betas=config.betas, eps=config.eps, fused=True
+            model.parameters(), betas=config.betas, eps=config.eps, fused=fused
         )
-
-    def update(self, batch: Batch) -> Update:
-        """§5.3-5.4: one step of the schedule and of Adam on one batch.
-
-        Raises FloatingPointError for a loss that is not finite, before it
-        reaches the weights.
-        """
-        ids, config = self.model.config, self.config
-        self.step += 1
-        rate = learning_rate(
-            self.step, ids.d_model, config.warmup_steps, config.factor
-        )
-        self.model.train()
-        logits = self.model(batch.source, batch.target)
-        total, tokens = label_smoothed_loss(
-            logits, batch.labels, config.label_smoothing, ids.pad_id
-        )
-        loss = total / tokens
-        if not loss.isfinite():
-            raise FloatingPointError(
-                f"step {self.step}: the loss is {loss.item()}, rate {rate:.3g}"
+        if config.micro_batches % self.world.size:
+            raise ValueError(
+                f"micro_batches is {config.micro_batches}; expected a multiple "
+                f"of {self.world.size}, the number of processes"
             )
+
+    def rate(self, step: int) -> float:
+        """§5.3: the learning rate of an update."""
+        config = self.config
+        if not config.warmup:
+            step = max(step, config.warmup_steps)
+        width = self.model.config.d_model
+        return learning_rate(step, width, config.warmup_steps, config.factor)
+
+    def update(self, *batches: Batch) -> Update:
+        """§5.3-5.4: one step of Adam on the mean loss of all labels.
+
+        ``batches`` are this process's share of them. Raises FloatingPointError
+        for a loss or gradient that is not finite, before it reaches the
+        weights.
+        """
+        start, step = time.perf_counter(), self.step + 1
+        rate, pad_id = self.rate(step), self.model.config.pad_id
+        tokens = sum(int((batch.labels != pad_id).sum()) for batch in batches)
+        tokens = self.world.total(tokens, self.device)
+        self.model.train()
         self.adam.zero_grad()
-        loss.backward()
+        loss = torch.zeros((), dtype=torch.float64, device=self.device)
+        for number, batch in enumerate(batches):
+            self.seed_dropout(number)
+            loss += self.backward(batch.to(self.device), tokens)
+        gradients = [w.grad for w in self.model.parameters() if w.grad is not None]
+        self.world.sum_([loss, *gradients])
+        norm = torch.nn.utils.get_total_norm(gradients).item()
+        self.refuse_infinity(loss.item(), norm, rate)
         self.adam.param_groups[0]["lr"] = rate
         self.adam.step()
-        return Update(self.step, loss.item(), rate, int(tokens))
+        self.step = step
+        seconds = time.perf_counter() - start
+        return Update(step, loss.item(), rate, norm, tokens, seconds)
+
+    def backward(self, batch: Batch, tokens: int) -> Tensor:
+        """Add a batch's share of the gradient; returns its share of the loss."""
+        half = self.config.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
+            logits = self.forward(batch.source, batch.target)
+            total, _ = label_smoothed_loss(
+                logits, batch.labels, self.config.label_smoothing,
+                self.model.config.pad_id,
+            )
+        loss = total / tokens
+        loss.backward()
+        return loss.detach()
+
+    def seed_dropout(self, number: int) -> None:
+        """Let dropout follow from a micro-batch's place in the stream alone."""
+        place = self.step * self.config.micro_batches
+        place += self.world.rank + number * self.world.size
+        torch.manual_seed(random.Random(f"{self.seed}-{place}").getrandbits(32))
+
+    def refuse_infinity(self, loss: float, norm: float, rate: float) -> None:
+        if not (abs(loss) < torch.inf and norm < torch.inf):
+            raise FloatingPointError(
+                f"step {self.step + 1}: the loss is {loss}, the gradient's "
+                f"norm {norm}, rate {rate:.3g}"
+            )
 
     def fit(
         self,
         pairs: Sequence[Pair],
-        seed: int,
         after: Callable[[Update], None] = lambda update: None,
-    ) -> None:
-        """§5.2, §6.1: ``config.steps`` updates, then the mean of the last.
+        stop: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """§5.2, §6.1: on to ``config.steps``, then the mean of the last.
 
-        ``after`` is called after each update. Raises ValueError if they are
-        all done already.
+        Goes on from the newest of ``states``, and writes one there every
+        ``average_every`` updates. ``after`` is called after each update. Once
+        ``stop()`` is true, writes a state and returns False; True is the end.
         """
-        steps, checkpoints = self.config.steps, []
-        if self.step >= steps:
-            raise ValueError(f"{self.step} of {steps} updates are done already")
-        for batch in islice(self.batches(pairs, seed), steps - self.step):
-            after(self.update(batch))
-            left = steps - self.step
-            turn, rest = divmod(left, self.config.average_every)
-            if not rest and turn < self.config.average:
-                weights = self.model.parameters()
-                checkpoints.append([w.detach().clone() for w in weights])
-        average_(self.model, checkpoints)
+        self.resume()
+        steps, needed = self.config.steps, self.config.averaged()
+        for batches in self.updates(pairs):
+            after(self.update(*batches))
+            halt = self.step < steps and self.asked(stop)
+            if halt or (steps - self.step) % self.config.average_every == 0:
+                self.states.write(self.step, self.state(), needed)
+            if halt:
+                return False
+        self.world.wait()  # the one that writes may be behind
+        average_(self.model, [self.states.read(step, MODEL) for step in needed])
+        return True
 
-    def batches(self, pairs: Sequence[Pair], seed: int) -> Iterator[Batch]:
-        """§5.1: batches of token_batches, epoch after epoch, without end."""
+    def asked(self, stop: Callable[[], bool]) -> bool:
+        """Whether any process is asked to stop: then all of them do."""
+        return self.world.total(int(stop()), self.device) > 0
+
+    def updates(self, pairs: Sequence[Pair]) -> Iterator[list[Batch]]:
+        """§5.1: this process's share of each update from here on.
+
+        The stream of micro-batches is the same in all processes; each takes
+        every ``world.size``-th.
+        """
         if not pairs:
             raise ValueError("there are no sentence pairs to train on")
-        ids, config = self.model.config, self.config
-        for epoch in count():
-            for batch in token_batches(
-                pairs, config.batch_tokens, seed, epoch, config.spread
-            ):
-                yield collate(batch, ids.pad_id, ids.bos_id, ids.eos_id)
+        config, world, ids = self.config, self.world, self.model.config
+        count = config.micro_batches
+        stream = micro_batches(
+            pairs, config.batch_tokens // count, self.seed, config.spread,
+            start=self.step * count,
+        )
+        for _ in range(self.step, config.steps):
+            ours = list(islice(stream, count))[world.rank :: world.size]
+            yield [collate(b, ids.pad_id, ids.bos_id, ids.eos_id) for b in ours]
+
+    def state(self) -> State:
+        """Everything that the next update depends on but seed and data."""
+        names = {w: name for name, w in self.model.named_parameters()}
+        moments = {
+            f"{kind}.{names[w]}": state[kind]
+            for w, state in self.adam.state.items()
+            for kind in ("exp_avg", "exp_avg_sq")
+        }
+        return {MODEL: {name: w for w, name in names.items()}, MOMENTS: moments}
+
+    @torch.no_grad()
+    def resume(self) -> None:
+        """Go on from the newest state, if it is further on than this."""
+        newest = max(self.states.steps(), default=0)
+        if newest <= self.step:
+            return
+        model = self.states.read(newest, MODEL)
+        moments = self.states.read(newest, MOMENTS)
+        for name, weight in self.model.named_parameters():
+            weight.copy_(model[name])
+            self.adam.state[weight] = {
+                "step": torch.tensor(float(newest), device=self.device),
+                **{
+                    kind: torch.empty_like(weight).copy_(moments[f"{kind}.{name}"])
+                    for kind in ("exp_avg", "exp_avg_sq")
+                },
+            }
+        self.step = newest

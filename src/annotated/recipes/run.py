@@ -1,0 +1,190 @@
+"""A recipe and a seed become a trained model, with stops in between if need be."""
+
+import datetime
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from annotated.data.tokenizer import Tokenizer
+from annotated.model import Transformer
+from annotated.recipes.corpus import Report
+from annotated.recipes.recipe import Recipe, settings
+from annotated.records import Record, this_commit, this_machine, write_atomically
+from annotated.training import Trainer, Update
+from annotated.training.states import InFolder, InMemory
+from annotated.training.world import World
+from annotated.translation import Translator
+
+WATCHES = 20  # how often a model is looked at during its training
+
+
+@dataclass
+class Run:
+    """What a training run leaves: the model, its way there, and its time.
+
+    ``watched`` has, by step, what `Corpus.watch` found. ``seconds`` counts
+    data, updates and looks, of all its starts, not the time in between.
+    ``left_out`` says in words what cleaning did. ``finished`` is False for a
+    run that was asked to stop.
+    """
+
+    translator: Translator
+    updates: list[Update] = field(default_factory=list)
+    watched: dict[int, dict[str, float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    left_out: list[str] = field(default_factory=list)
+    finished: bool = False
+
+
+def train(
+    recipe: Recipe,
+    seed: int,
+    after: Callable[[Update, Translator], None] = lambda update, translator: None,
+    *,
+    folder: Path | None = None,
+    device: str = "cpu",
+    world: World | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    start: Callable[[Run, int], None] = lambda run, step: None,
+) -> Run:
+    """Data, tokenizer, model, updates: all of it from the recipe and a seed.
+
+    ``after`` is called after each update with the model as it then is, and
+    ``start`` before the first with the number that were made before. In a
+    ``folder`` the run keeps its states and its log, and goes on from them if
+    it was stopped; ValueError if they are of another run, or damaged.
+    """
+    begun, world = time.perf_counter(), world or World()
+    tokenizer, pairs, left_out = prepare(recipe, seed, folder, world)
+    torch.manual_seed(seed)
+    model = Transformer(replace(recipe.model, vocab_size=tokenizer.vocab_size)).to(device)
+    run = Run(Translator(model, tokenizer), left_out=left_out)
+    states = InMemory()
+    if folder:
+        states = InFolder(folder / "states", identity(recipe, seed), writes=world.rank == 0)
+    trainer = Trainer(model, recipe.training, seed, states, world)
+    trainer.resume()
+    path = folder / "log.jsonl" if folder and world.rank == 0 else None
+    log = Log(path, run, trainer.step)
+    start(run, trainer.step)
+    before, every = run.seconds, max(recipe.training.steps // WATCHES, 1)
+
+    def keep(update: Update) -> None:
+        watched = {}
+        if world.rank == 0 and update.step % every == 0:
+            watched = recipe.corpus.watch(run.translator)
+        run.seconds = before + time.perf_counter() - begun
+        log.add(update, watched)
+        after(update, run.translator)
+
+    with log:
+        run.finished = trainer.fit(pairs, keep, stop)
+    model.eval()
+    run.seconds = before + time.perf_counter() - begun
+    return run
+
+
+def identity(recipe: Recipe, seed: int) -> dict[str, Any]:
+    """What must agree for a run to go on; where the data lie may change."""
+    fixed = {"recipe": recipe.name, "seed": seed, **settings(recipe)}
+    return {name: value for name, value in fixed.items() if name != "corpus.data_dir"}
+
+
+def prepare(recipe: Recipe, seed: int, folder: Path | None, world: World):
+    """Tokenizer and pairs of ids: of several processes, the first makes them."""
+    if folder and world.rank:
+        world.wait()
+    path = folder / "tokenizer.json" if folder else None
+    if path and path.exists():
+        tokenizer = Tokenizer.load(path)
+    else:
+        tokenizer = recipe.corpus.tokenizer()
+        if path:
+            write_atomically(path, tokenizer.to_json().encode())
+    pairs, left_out = recipe.corpus.training_ids(tokenizer, seed, folder)
+    if folder and not world.rank:
+        world.wait()
+    return tokenizer, pairs, left_out
+
+
+class Log:
+    """One JSON document a line and update: what a record's curve is made of.
+
+    Lines of updates after ``step`` are of a part that a stop undid: dropped,
+    like a line that was cut short.
+    """
+
+    def __init__(self, path: Path | None, run: Run, step: int):
+        self.run, self.file = run, None
+        if path is None:
+            return
+        rows = read_log(path) if step and path.exists() else []
+        kept = [row for row in rows if row["step"] <= step]
+        for row in kept:
+            self.note(row)
+        write_atomically(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
+        self.file = open(path, "a", encoding="utf-8", buffering=1)
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *error) -> None:
+        if self.file:
+            self.file.close()
+
+    def note(self, row: dict[str, Any]) -> None:
+        update = Update(**{name: row[name] for name in Update.__dataclass_fields__})
+        self.run.updates.append(update)
+        if row["watched"]:
+            self.run.watched[update.step] = row["watched"]
+        self.run.seconds = row["elapsed"]
+
+    def add(self, update: Update, watched: dict[str, float]) -> None:
+        row = {**asdict(update), "elapsed": self.run.seconds, "watched": watched}
+        self.note(row)
+        if self.file:
+            self.file.write(json.dumps(row) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The rows of a log, but for a last one that was cut short."""
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
+        if line.endswith("\n"):
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                raise ValueError(f"{path}, line {number} is no JSON document") from None
+    return rows
+
+
+def run_record(
+    recipe: Recipe, seed: int, run: Run, report: Report, command: str,
+    experiment: str | None = None, device: str = "cpu",
+) -> Record:
+    """A training run as a record: its curve, and all that was measured.
+
+    A point of the curve is a step at which the model was watched, with that
+    update's loss and rate. ``experiment`` is the recipe's name by default.
+    """
+    updates = {update.step: update for update in run.updates}
+    curve = [
+        {"step": step, "loss": round(updates[step].loss, 4),
+         "rate": float(f"{updates[step].rate:.4g}"), "norm": float(f"{updates[step].norm:.4g}"),
+         **watched}
+        for step, watched in run.watched.items()
+    ]
+    tokens = sum(update.tokens for update in run.updates) / len(run.updates)
+    spent = sum(update.seconds for update in run.updates) / len(run.updates)
+    metrics = report.metrics | {"update_seconds": {"value": float(f"{spent:.4g}")}}
+    return Record(
+        experiment=experiment or recipe.name, command=command, recipe=recipe.name, seed=seed,
+        commit=this_commit(), precision=recipe.training.precision, seconds=round(run.seconds, 1),
+        tokens_per_update=round(tokens), curve=curve, metrics=metrics,
+        date=datetime.date.today().isoformat(), **this_machine(device),
+    )

@@ -1,0 +1,176 @@
+"""Where a run stands: to go on from after a stop, and to average at the end.
+
+A state is tensors only: the model's, and Adam's two moments of each. All that
+is random follows from the seed and the place in the stream of batches, so no
+generator has to be kept. Nothing here is pickled.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from annotated.records import write_atomically
+
+VERSION = 1
+KEPT = 2  # newest states to go on from: should one be damaged, there is another
+MODEL, MOMENTS = "model", "adam"
+State = dict[str, dict[str, Tensor]]  # part ("model", "adam") → name → tensor
+
+
+class States(Protocol):
+    """The states of one run, by the number of updates behind each."""
+
+    def write(self, step: int, state: State, needed: Collection[int]) -> None: ...
+    def steps(self) -> list[int]: ...
+    def read(self, step: int, part: str) -> dict[str, Tensor]: ...
+
+
+class InMemory:
+    """For as long as the process lives: the models to average, no more."""
+
+    def __init__(self) -> None:
+        self.models: dict[int, dict[str, Tensor]] = {}
+
+    def write(self, step: int, state: State, needed: Collection[int]) -> None:
+        """Keep a copy of the model, if it is one of those to average."""
+        if step in needed:
+            model = state[MODEL].items()
+            self.models[step] = {name: t.detach().clone() for name, t in model}
+
+    def steps(self) -> list[int]:
+        """There is nothing to go on from in a new process."""
+        return []
+
+    def read(self, step: int, part: str) -> dict[str, Tensor]:
+        """The model after that update; ValueError if it was not kept."""
+        if part != MODEL or step not in self.models:
+            raise ValueError(f"no {part} of update {step} was kept")
+        return self.models[step]
+
+
+class InFolder:
+    """As files: for each state two of tensors, and a JSON document.
+
+    The document is written last. It holds the SHA-256 of the tensors and
+    ``run``, what must agree for a run to go on: recipe, seed, settings. The
+    newest states are kept, and of the others the models that are ``needed``.
+    Of several processes one writes; all may read.
+    """
+
+    def __init__(self, folder: str | Path, run: Mapping[str, Any], writes: bool = True):
+        self.folder, self.writes = Path(folder), writes
+        self.run = json.loads(json.dumps(run))  # tuples become lists, as in the file
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if writes:  # what a process left that was killed while it wrote
+            finished = {self.note(step).stem for step in self.steps()}
+            for left in self.folder.glob("*step-*"):
+                if left.name.lstrip(".").split(".")[0] not in finished:
+                    left.unlink()
+
+    def write(self, step: int, state: State, needed: Collection[int]) -> None:
+        """Write a state whole or not at all, then drop what nothing needs."""
+        if not self.writes:
+            return
+        digests = {}
+        for part, tensors in state.items():
+            with replacing(self.path(step, part)) as beside:
+                save_file({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, beside)
+                digests[part] = sha256_of(beside)
+        note = {"version": VERSION, "step": step, "run": self.run, "sha256": digests}
+        write_atomically(self.note(step), (json.dumps(note, indent=1) + "\n").encode())
+        for old in self.steps()[:-KEPT]:
+            self.drop(old, keep_model=old in needed)
+
+    def drop(self, step: int, keep_model: bool) -> None:
+        """Delete a state, the document first: it vouches for the rest."""
+        if not keep_model:
+            self.note(step).unlink(missing_ok=True)
+            self.path(step, MODEL).unlink(missing_ok=True)
+        self.path(step, MOMENTS).unlink(missing_ok=True)
+
+    def path(self, step: int, part: str) -> Path:
+        return self.folder / f"step-{step:08d}.{part}.safetensors"
+
+    def note(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}.json"
+
+    def steps(self) -> list[int]:
+        """Updates behind each state that was finished, oldest first."""
+        names = (re.fullmatch(r"step-(\d+)\.json", p.name) for p in self.folder.iterdir())
+        return sorted(int(name[1]) for name in names if name)
+
+    def read(self, step: int, part: str) -> dict[str, Tensor]:
+        """One part of a state.
+
+        Raises ValueError that names the file that is missing, damaged, of
+        another version or of another run.
+        """
+        note, path = self.note(step), self.path(step, part)
+        digest = self.said(note)["sha256"].get(part)
+        if not path.is_file():
+            raise ValueError(f"{path} is missing, but {note.name} speaks of it; {BACK}")
+        if sha256_of(path) != digest:
+            raise ValueError(
+                f"{path} ({path.stat().st_size} bytes) is truncated or damaged: "
+                f"its SHA-256 is not the one in {note.name}; {BACK}"
+            )
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise ValueError(f"{path} can't be read: {error}; {BACK}") from None
+
+    def said(self, note: Path) -> dict[str, Any]:
+        """The document of a state, if it is one of this run."""
+        try:
+            said = json.loads(note.read_bytes())
+            version, run, _ = said["version"], dict(said["run"]), dict(said["sha256"])
+        except FileNotFoundError:
+            raise ValueError(f"{note} is missing: no state of that update was kept") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError(f"{note} is damaged; {BACK}") from None
+        if version != VERSION:
+            raise ValueError(f"{note} has version {version}; this package reads version {VERSION}")
+        if run != self.run:
+            raise ValueError(f"{note} is of another run: {differences(run, self.run)}")
+        return said
+
+
+BACK = "delete that update's files to go on from the state before"
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """What differs, as a line: "seed is 1 there, 2 here"."""
+    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    return "; ".join(f"{n} is {there.get(n)!r} there, {here.get(n)!r} here" for n in names)
+
+
+def sha256_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` to write to; at the end it takes its place.
+
+    A full disk or a kill leaves the file that was there.
+    """
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        yield beside
+        with open(beside, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except SafetensorError as error:  # how safetensors reports a full disk
+        raise OSError(f"{path} can't be written: {error}") from None
+    finally:
+        beside.unlink(missing_ok=True)
