@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from annotated.figures.training import training_curves
+from annotated.figures.training import perplexity_curves, training_curves
 
 LOSSES = [5.5, 4.25, 3.0, 2.5, 1.75, 1.5, 1.25]
 ACCURACY = {2: {3: 0.0, 2: 0.1}, 5: {2: 0.4, 3: 0.2}, 7: {2: 1.0, 3: 0.9, 6: 0.5}}
@@ -61,3 +61,20 @@ def test_more_groups_than_colours_can_be_drawn():
     made = training_curves([1.0], {1: {group: group / 11 for group in range(11)}}, "letters")
     assert len(made.axes[1].lines) == 11
     plt.close(made)
+
+
+class TestPerplexityCurves:
+    CURVES = {"one": {10: 900.0, 20: 30.5, 30: 11.25}, "other": {7: 400.0, 14: 21.04}}
+
+    def test_each_run_is_a_line_of_its_points(self):
+        (ax,) = perplexity_curves(self.CURVES).axes
+        lines = {line.get_label(): line for line in ax.get_lines()}
+        for name, points in self.CURVES.items():
+            assert dict(zip(*lines[name].get_data(), strict=True)) == points
+        assert ax.get_yscale() == "log"
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("updates", "perplexity")
+
+    def test_the_last_value_stands_beside_its_point(self):
+        (ax,) = perplexity_curves(self.CURVES).axes
+        said = {note.xy: note.get_text() for note in ax.texts}
+        assert said == {(30, 11.25): "11.2", (14, 21.04): "21.0"}

@@ -36,3 +36,30 @@ def training_curves(
         below.set_title("Unseen numbers translated exactly")
         below.legend(title=groups, loc="lower right", ncols=2)
     return fig
+
+
+def perplexity_curves(curves: Mapping[str, Mapping[int, float]]) -> Figure:
+    """How sure a model is of sentences it was not trained on, as it learns.
+
+    ``curves`` is name → step → perplexity; each is one line, on a
+    logarithmic scale, with its last value beside it.
+    """
+    with style():
+        fig, ax = figure(6.4, 3.6)
+        for i, (name, points) in enumerate(curves.items()):
+            steps, values = zip(*points.items(), strict=True)
+            color, marker = (BLUE, ORANGE, GREEN)[i % 3], MARKERS[i % 6]
+            ax.plot(steps, values, color=color, marker=marker, markersize=4, label=name)
+            ax.annotate(
+                f"{values[-1]:.1f}", (steps[-1], values[-1]), color=color,
+                xytext=(6, 0), textcoords="offset points", va="center",
+            )
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter("")
+        ax.margins(x=0.08)
+        ax.set_xlabel("updates")
+        ax.set_ylabel("perplexity")
+        ax.set_title("Development set, no dropout, no smoothing")
+        ax.legend()
+    return fig

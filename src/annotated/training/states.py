@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -26,6 +26,7 @@ MODEL, MOMENTS = "model", "adam"
 State = dict[str, dict[str, Tensor]]  # part ("model", "adam") → name → tensor
 
 
+@runtime_checkable
 class States(Protocol):
     """The states of one run, by the number of updates behind each."""
 
