@@ -1,14 +1,18 @@
 """The commands as readers and scripts meet them: words out, errors in one line, exit status."""
 
 import io
+import itertools
 import json
 import math
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +24,7 @@ import annotated
 from annotated import cli, records
 from annotated.data import numbers
 from annotated.model import TransformerConfig
-from annotated.recipes import RECIPES, Copying, Recipe
+from annotated.recipes import RECIPES, Copying, Recipe, exact, settings
 from annotated.training import TrainingConfig, load_checkpoint, save_checkpoint
 from annotated.translation import Translator
 
@@ -54,8 +58,35 @@ def command(monkeypatch, capsys):
 def tiny(monkeypatch):
     """A recipe of two seconds, and tests on few sentences."""
     monkeypatch.setitem(RECIPES, "tiny", TINY)
-    monkeypatch.setattr(cli, "TESTED", 23)
-    monkeypatch.setattr(cli, "WATCHED", 11)
+    monkeypatch.setattr(exact, "TESTED", 23)
+    monkeypatch.setattr(exact, "WATCHED", 11)
+
+
+ARGUMENTS = ("train", "--recipe", "tiny", "--seed", "3")
+
+
+def log_of(folder):
+    """The finished lines of a run's log."""
+    path = folder / "log.jsonl"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def weights_in(folder):
+    return (folder / "model.safetensors").read_bytes()
+
+
+def send_at(patch, step, *numbers):
+    """Signals arrive while that update is made known."""
+    real = cli.Progress.__call__
+
+    def send(self, update, translator):
+        real(self, update, translator)
+        if update.step == step:
+            for number in numbers:
+                signal.raise_signal(number)
+
+    patch.setattr(cli.Progress, "__call__", send)
 
 
 def assert_refused(result, *words, status=2):
@@ -210,8 +241,12 @@ class TestHelp:
     @pytest.mark.parametrize(
         ("verb", "options"),
         [
-            ("train", ["--recipe", "--out", "--seed", "--float16", "--record", "--quiet"]),
-            ("evaluate", ["--model", "--quiet"]),
+            (
+                "train",
+                ["--recipe", "--out", "--seed", "--set", "--resume", "--device", "--data-dir",
+                 "--float16", "--record", "--name", "--quiet"],
+            ),
+            ("evaluate", ["--model", "--device", "--data-dir", "--quiet"]),
             ("translate", ["--model", "sentences"]),
             ("recipes", []),
         ],
@@ -229,10 +264,20 @@ class TestHelp:
         for line, recipe in zip(lines, RECIPES.values(), strict=True):
             assert line.split()[0] == recipe.name and line.endswith(recipe.about)
 
+    @pytest.mark.parametrize("name", RECIPES)
+    def test_all_settings_of_one_are_listed_one_a_line(self, command, name):
+        status, out, err = command("recipes", name)
+        assert (status, err) == (0, "")
+        found = settings(RECIPES[name])
+        assert out.splitlines() == [f"{setting}={value}" for setting, value in found.items()]
+
+    def test_a_recipe_that_is_not_there_has_none(self, command):
+        assert_refused(command("recipes", "numbers"), "no recipe 'numbers'", *RECIPES)
+
 
 class TestEvaluate:
     def test_words(self, command, monkeypatch):
-        monkeypatch.setattr(cli, "TESTED", 53)
+        monkeypatch.setattr(exact, "TESTED", 53)
         status, out, err = command("evaluate")
         assert (status, err) == (0, "")
         right, total = map(int, re.match(r"(\d+) of (\d+) held-out sentences", out).groups())
@@ -242,7 +287,7 @@ class TestEvaluate:
         assert [int(digits) for digits, *_ in rows] == sorted(int(digits) for digits, *_ in rows)
 
     def test_quiet_is_exactly_one_json_document(self, command, monkeypatch):
-        monkeypatch.setattr(cli, "TESTED", 53)
+        monkeypatch.setattr(exact, "TESTED", 53)
         status, out, err = command("evaluate", "--quiet")
         assert (status, err) == (0, "")
         (line,) = out.splitlines()
@@ -276,6 +321,12 @@ class TestTrain:
         assert record.command == "annotated train --recipe tiny --seed 3"
         assert record.column("step") == list(range(1, 22))
         assert record.metrics["exact"]["value"] == found["accuracy"]
+        rows = log_of(out)
+        assert [row["step"] for row in rows] == list(range(1, 22))
+        assert set(rows[0]) == {
+            "step", "loss", "rate", "norm", "tokens", "seconds", "elapsed", "watched",
+        }  # fmt: skip
+        assert found["seconds"] >= round(rows[-1]["elapsed"], 1) > 0
 
     def test_a_reader_sees_a_bar_and_lines_they_understand(self, command, tiny, tmp_path):
         status, out, err = command("train", "--recipe", "tiny", "--out", tmp_path)
@@ -288,9 +339,12 @@ class TestTrain:
         assert re.fullmatch(r"trained in \d+\.\d s", lines[6])
         assert re.fullmatch(r"\d+ of 23 held-out sentences exactly right \(.*%\)", lines[7])
         assert all(re.fullmatch(r"   [123] letters: \d+ of \d+", line) for line in lines[8:])
-        # The last state of the bar: all updates, time taken and left, the loss.
+        # The last state of the bar: all updates, time taken and left, tokens a second, the loss.
         last = err.rstrip().split("\r")[-1]
-        assert re.search(r"100%.* 21/21 \[\d\d:\d\d<00:00, .*updates.*loss \d\.\d\d\]", last)
+        bar = r"100%.* 21/21 \[\d\d:\d\d<00:00, .*updates.*, (\d+) tokens/s, loss \d\.\d\d\]"
+        speed = int(re.search(bar, last)[1])
+        tokens = sum(row["tokens"] for row in log_of(tmp_path))
+        assert 0 < speed <= tokens / sum(row["seconds"] for row in log_of(tmp_path))
         assert err.endswith("\n")
 
     def test_the_same_seed_gives_the_same_files_and_float16_half_the_size(
@@ -307,8 +361,8 @@ class TestTrain:
 
     def test_what_is_tested_at_the_end_is_what_was_kept(self, command, tiny, tmp_path, monkeypatch):
         """Not the model before it was rounded to float16."""
-        tested, real = [], cli.score
-        monkeypatch.setattr(cli, "score", lambda *given: tested.append(given[0]) or real(*given))
+        tested, real = [], exact.score
+        monkeypatch.setattr(exact, "score", lambda *given: tested.append(given[0]) or real(*given))
         arguments = ["train", "--recipe", "tiny", "--quiet", "--float16", "--out", tmp_path]
         assert command(*arguments)[0] == 0
         kept = load_checkpoint(tmp_path)[0].parameters()
@@ -341,43 +395,252 @@ class TestTrain:
         assert_refused(result, "step 1: the loss is nan", "rate", status=1)
         status, _, err = command("train", "--recipe", "tiny", "--out", tmp_path)
         assert status == 1 and err.splitlines()[-1].startswith("annotated: step 1: the loss is nan")
-        assert list(tmp_path.iterdir()) == []
+        assert_refused(command("translate", "--model", tmp_path, "a b"), "config.json is missing")
 
 
-class TestInterruption:
-    def test_in_the_middle_of_training(self, command, tiny, tmp_path, monkeypatch):
-        real = cli.Watch.__call__
+class TestSettings:
+    def test_they_are_changed_kept_in_the_model_and_written_in_the_record(
+        self, command, tiny, tmp_path
+    ):
+        out, folder = tmp_path / "out", tmp_path / "records"
+        status, said, err = command(
+            "train", "--recipe", "tiny", "--out", out, "--set", "training.steps=3",
+            "--set", "training.betas=(0.5, 0.75)", "--set", "model.d_ff=31", "--record", folder,
+            "--name", "other-betas",
+        )  # fmt: skip
+        assert status == 0 and "; 3 updates." in said.splitlines()[0]
+        assert [row["step"] for row in log_of(out)] == [1, 2, 3]
+        model, _, notes = load_checkpoint(out)
+        assert model.config.d_ff == 31
+        assert notes["set"] == ["training.steps=3", "training.betas=(0.5, 0.75)", "model.d_ff=31"]
+        (path,) = folder.rglob("*.json")
+        record = records.read(path)
+        assert path.parent.name == record.experiment == "other-betas"
+        assert said.splitlines()[-1] == f"record: {path}"
+        # As it is typed in a shell.
+        words = shlex.split(record.command)
+        sets = [word for assignment in notes["set"] for word in ("--set", assignment)]
+        assert words == ["annotated", "train", "--recipe", "tiny", "--seed", "0", *sets]
+        assert record.command.endswith(
+            "--set training.steps=3 --set 'training.betas=(0.5, 0.75)' --set model.d_ff=31"
+        )
+        # And it is evaluated as the recipe it was.
+        assert command("evaluate", "--model", out, "--quiet")[0] == 0
 
-        def interrupt(self, update, translator):
-            real(self, update, translator)
-            if update.step == 3:
-                raise KeyboardInterrupt
+    def test_a_name_without_a_folder_is_part_of_the_path(
+        self, command, tiny, tmp_path, monkeypatch
+    ):
+        monkeypatch.setenv("ANNOTATED_RUNS", str(tmp_path))
+        options = ["--name", "short", "--set", "training.steps=1", "--quiet"]
+        assert command("train", "--recipe", "tiny", *options)[0] == 0
+        assert (tmp_path / "short" / "seed0" / "config.json").exists()
 
-        monkeypatch.setattr(cli.Watch, "__call__", interrupt)
-        status, _, err = command("train", "--recipe", "tiny", "--out", tmp_path)
-        assert status == 130
-        assert "Traceback" not in err and err.endswith("\n"), "the prompt needs its own line"
-        assert list(tmp_path.iterdir()) == []
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--set", "training.steps=ten"], ["training.steps is 'ten'", "type int"]),
+            (["--set", "steps=10"], ["no setting 'steps'", "training.steps"]),
+            (["--set", "training.steps"], ["--set takes name=value"]),
+            (["--set", "model.heads=0"], ["heads is 0", "expected"]),
+            (["--set", "training.steps=0"], ["steps is 0", "expected at least 1"]),
+            (["--name", "Other Betas"], ["--name: experiment is 'Other Betas'", "hyphens"]),
+            (["--name", "../elsewhere"], ["--name", "hyphens"]),
+            (["--data-dir", "."], ["tiny has no setting 'corpus.data_dir'"]),
+            (["--device", "gpu"], ["--device is 'gpu'", "cpu or cuda"]),
+        ],
+    )
+    def test_what_can_not_be_is_refused_before_anything_is_written(
+        self, command, tiny, options, words, tmp_path
+    ):
+        out = tmp_path / "out"
+        assert_refused(command("train", "--recipe", "tiny", "--out", out, *options), *words)
+        assert not out.exists()
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+    @pytest.mark.parametrize("verb", [("train", "--recipe", "tiny"), ("evaluate",)])
+    def test_cuda_where_there_is_none(self, command, tiny, verb):
+        result = command(*verb, "--device", "cuda")
+        assert_refused(result, "--device is cuda, but torch sees 0 CUDA devices here")
+
+    def test_more_processes_than_devices(self, command, tiny, monkeypatch, tmp_path):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+        monkeypatch.setenv("LOCAL_RANK", "3")
+        result = command("train", "--recipe", "tiny", "--device", "cuda", "--out", tmp_path)
+        assert_refused(result, "3 CUDA devices", "none for process 3")
+
+    def test_data_that_is_not_there(self, command, tmp_path):
+        arguments = ["train", "--recipe", "multi30k-en-de", "--quiet", "--out", tmp_path / "out"]
+        result = command(*arguments, "--data-dir", tmp_path / "nowhere")
+        assert_refused(result, "data_dir must be a folder", str(tmp_path / "nowhere"))
+
+
+class TestResume:
+    """A run that was stopped goes on, and ends as the one that was not."""
+
+    @pytest.fixture(scope="class")
+    def whole(self, tmp_path_factory):
+        """The weights of a run without a stop."""
+        folder = tmp_path_factory.mktemp("whole")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(RECIPES, "tiny", TINY)
+            patch.setattr(exact, "TESTED", 23)
+            patch.setattr(exact, "WATCHED", 11)
+            patch.setattr(sys, "argv", ["annotated", *ARGUMENTS, "--out", str(folder), "--quiet"])
+            with pytest.raises(SystemExit):
+                cli.main()
+        return folder
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+    def test_after_a_signal(self, command, tiny, tmp_path, monkeypatch, whole, number, quiet):
+        with monkeypatch.context() as patch:
+            send_at(patch, 4, number)
+            status, out, err = command(*ARGUMENTS, "--out", tmp_path, *quiet)
+        assert status == 128 + number and "Traceback" not in err
+        if quiet:
+            assert (out, err) == ("", "")
+        else:
+            assert out.splitlines()[-1] == "stopped after 4 of 21 updates; --resume goes on"
+            assert err.endswith("\n"), "the prompt needs its own line"
+        assert (tmp_path / "states" / "step-00000004.json").exists()
+        assert not (tmp_path / "config.json").exists()
         result = command("translate", "--model", tmp_path, "a b")
         assert_refused(result, "config.json is missing")
 
-    @pytest.mark.parametrize("call", [1, 2, 3])
-    def test_while_the_model_is_written(self, command, tiny, tmp_path, monkeypatch, call):
-        calls, real = [], os.fsync
+        status, out, err = command(*ARGUMENTS, "--out", tmp_path, "--resume", *quiet)
+        assert status == 0
+        assert "step" not in err and len(log_of(tmp_path)) == 21
+        for name in ("model.safetensors", "tokenizer.json", "config.json"):
+            assert (tmp_path / name).read_bytes() == (whole / name).read_bytes(), name
+        if quiet:
+            assert err == "" and json.loads(out)["total"] == 23 and out.count("\n") == 1
+        else:  # looks are counted from the start: five lines in all, one before the stop
+            seen = [line.split()[1] for line in out.splitlines() if line.startswith("after")]
+            assert seen == ["8", "12", "16", "20"]
 
-        def interrupt(handle):
-            calls.append(handle)
-            if len(calls) == call:
-                raise KeyboardInterrupt
-            real(handle)
+    def test_a_second_signal_does_not_wait_for_the_update(
+        self, command, tiny, tmp_path, monkeypatch, whole
+    ):
+        with monkeypatch.context() as patch:
+            send_at(patch, 3, signal.SIGTERM, signal.SIGTERM)
+            status, out, err = command(*ARGUMENTS, "--out", tmp_path)
+        assert status == 143 and "Traceback" not in err and err.endswith("\n")
+        assert [row["step"] for row in log_of(tmp_path)] == [1, 2, 3]
+        assert command(*ARGUMENTS, "--out", tmp_path, "--resume", "--quiet")[0] == 0
+        assert weights_in(tmp_path) == weights_in(whole)
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_before_the_first_update_it_ends_at_once(
+        self, command, tiny, tmp_path, monkeypatch, whole, number
+    ):
+        real = Copying.training
+
+        def interrupted(self, seed):
+            signal.raise_signal(number)
+            return real(self, seed)
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", interrupt)
-            status, out, err = command("train", "--recipe", "tiny", "--out", tmp_path, "--quiet")
+            patch.setattr(Copying, "training", interrupted)
+            status, out, err = command(*ARGUMENTS, "--out", tmp_path, "--quiet")
+        assert (status, out, err) == (128 + number, "", "")
+        assert not list((tmp_path / "states").iterdir())
+        # There is nothing to lose: the same command may be given again, without --resume.
+        assert command(*ARGUMENTS, "--out", tmp_path, "--quiet")[0] == 0
+        assert weights_in(tmp_path) == weights_in(whole)
+
+    @pytest.mark.parametrize("call", [1, 2, 3])
+    def test_while_the_model_is_written(
+        self, command, tiny, tmp_path, monkeypatch, whole, call
+    ):
+        calls, real = itertools.count(1), records.write_atomically
+
+        def interrupted(path, data):
+            with pytest.MonkeyPatch.context() as patch:
+                if next(calls) == call:
+                    patch.setattr(os, "fsync", interrupt)
+                real(path, data)
+
+        def interrupt(handle):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("annotated.training.checkpoints.write_atomically", interrupted)
+            status, out, err = command(*ARGUMENTS, "--out", tmp_path, "--quiet")
         assert (status, out, err) == (130, "", "")
-        names = sorted(path.name for path in tmp_path.iterdir())
-        assert names == ["model.safetensors", "tokenizer.json"][: call - 1]
+        names = {path.name for path in tmp_path.iterdir()}
+        assert ("model.safetensors" in names, "config.json" in names) == (call > 1, False)
+        assert not [name for name in names if name.endswith(".part")]
         assert_refused(command("translate", "--model", tmp_path, "a b"), "config.json is missing")
+        assert command(*ARGUMENTS, "--out", tmp_path, "--resume", "--quiet")[0] == 0
+        assert weights_in(tmp_path) == weights_in(whole)
+
+    def test_a_folder_with_a_run_is_refused_without_it(
+        self, command, tiny, tmp_path, monkeypatch, whole
+    ):
+        before = {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
+        result = command(*ARGUMENTS, "--out", whole, "--quiet")
+        assert_refused(result, f"{whole} holds a run already", "--resume goes on", "another --out")
+        assert before == {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
+        with monkeypatch.context() as patch:  # one that was stopped, too
+            send_at(patch, 2, signal.SIGTERM)
+            assert command(*ARGUMENTS, "--out", tmp_path, "--quiet")[0] == 143
+        result = command(*ARGUMENTS, "--out", tmp_path, "--quiet")
+        assert_refused(result, "holds a run already (step-00000", "--resume goes on")
+
+    def test_a_model_without_states_is_refused_too(self, command, tiny, tmp_path):
+        shutil.copytree(files("annotated") / "weights" / "numbers-en-de", tmp_path / "mine")
+        result = command(*ARGUMENTS, "--out", tmp_path / "mine")
+        assert_refused(result, "holds a run already (config.json)")
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--set", "training.steps=23"], ["training.steps is 21 there, 23 here"]),
+            (["--set", "model.d_ff=31"], ["model.d_ff is 29 there, 31 here"]),
+            (["--seed", "4"], ["seed is 3 there, 4 here"]),
+            (["--recipe", "copy"], ["recipe is 'tiny' there, 'copy' here"]),
+        ],
+    )
+    def test_other_settings_are_refused_and_named(self, command, tiny, whole, options, words):
+        before = {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
+        result = command(*ARGUMENTS, "--out", whole, "--resume", "--quiet", *options)
+        assert_refused(result, "is of another run", *words)
+        assert before == {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
+
+    def test_a_finished_run_is_tested_again_and_stays_the_same(self, command, tiny, whole):
+        before = weights_in(whole)
+        status, out, err = command(*ARGUMENTS, "--out", whole, "--resume", "--quiet")
+        assert (status, err) == (0, "") and json.loads(out)["total"] == 23
+        assert weights_in(whole) == before and len(log_of(whole)) == 21
+
+    def test_where_there_is_no_run_one_begins(self, command, tiny, tmp_path, whole):
+        """So that a script may give the same command each time."""
+        assert command(*ARGUMENTS, "--out", tmp_path, "--resume", "--quiet")[0] == 0
+        assert weights_in(tmp_path) == weights_in(whole)
+
+
+class TestStop:
+    def test_handlers_are_put_back(self):
+        before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+        with cli.Stop() as stop:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                assert signal.getsignal(number) == stop.receive
+            assert not stop()
+            signal.raise_signal(signal.SIGTERM)
+            assert stop() and stop.signal == signal.SIGTERM
+        assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    def test_outside_the_main_thread_signals_are_left_alone(self):
+        found = []
+
+        def use():
+            with cli.Stop() as stop:
+                found.append(stop())
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join()
+        assert found == [False]
 
 
 class TestProcesses:
@@ -429,26 +692,68 @@ main()
     def test_an_error_is_one_line_and_status_2(self):
         assert_refused(shell("train", "--recipe", "copy", "--seed", "-1"), "--seed")
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send")
-    def test_ctrl_c(self, tmp_path):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "annotated", "train", "--recipe", "copy", "--out", tmp_path],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", bufsize=0,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"}, start_new_session=True,
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to send")
+    def test_signals_in_the_middle_of_training(self, tmp_path):
+        """Stopped by one, gone on, stopped by the other, gone on to the end."""
+        sets = ["corpus.count=997", "training.steps=397", "training.average_every=50",
+                "model.d_model=22", "model.d_ff=29", "model.heads=2", "model.layers=1"]  # fmt: skip
+        arguments = ["train", "--recipe", "copy", "--out", str(tmp_path), "--resume"]
+        arguments += [word for assignment in sets for word in ("--set", assignment)]
+        done = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "annotated", *arguments],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                while len(log_of(tmp_path)) <= done and process.poll() is None:
+                    time.sleep(0.05)
+                process.send_signal(number)
+                out, err = process.communicate(timeout=120)
+            finally:
+                process.kill()
+            assert process.returncode == 128 + number, err
+            assert "Traceback" not in err and err.endswith("\n")
+            before, done = done, len(log_of(tmp_path))
+            assert before < done < 397
+            assert out.startswith("copy: letters to repeat")
+            assert out.endswith(f"stopped after {done} of 397 updates; --resume goes on\n")
+            assert (tmp_path / "states" / f"step-{done:08d}.json").exists()
+        code = "from annotated import cli; from annotated.recipes import exact\n" \
+            "exact.TESTED = 23; cli.main()"  # fmt: skip
+        status, out, err = shell(*arguments, "--quiet", code=code)
+        assert (status, err) == (0, "") and json.loads(out)["total"] == 23
+        rows = log_of(tmp_path)
+        assert [row["step"] for row in rows] == list(range(1, 398))
+
+    def test_started_by_torchrun_it_speaks_once_and_saves_once(self, tmp_path):
+        code = tmp_path / "run.py"
+        code.write_text(
+            "from annotated import cli; from annotated.recipes import exact\n"
+            "from annotated.training import checkpoints\n"
+            "real = checkpoints.write_atomically\n"
+            "checkpoints.write_atomically = lambda p, d: print('writes', p.name) or real(p, d)\n"
+            "exact.TESTED = 23; exact.WATCHED = 7; cli.main()"
+        )
+        sets = ["corpus.count=211", "training.steps=4", "training.average=2",
+                "training.average_every=2", "training.micro_batches=2", "model.d_model=22",
+                "model.d_ff=29", "model.heads=2", "model.layers=1"]  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+             str(code), "train", "--recipe", "copy", "--out", str(tmp_path / "out"),
+             *(word for assignment in sets for word in ("--set", assignment))],
+            capture_output=True, text=True, encoding="utf-8", timeout=300,
         )  # fmt: skip
-        try:
-            seen = ""
-            while "loss" not in seen:  # the first update is done
-                seen += (more := process.stderr.read(1))
-                assert more, seen
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-        assert process.returncode == 130
-        assert "Traceback" not in seen + err and err.endswith("\n")
-        assert out.startswith("copy: ")
-        assert list(tmp_path.iterdir()) == []
+        assert done.returncode == 0, done.stderr
+        said = done.stdout.splitlines()
+        for start in ("copy: letters", "after 4 updates", "trained in", "writes config.json"):
+            assert sum(line.startswith(start) for line in said) == 1, start
+        assert sum("held-out sentences exactly right" in line for line in said) == 1
+        assert done.stderr.count("4/4") >= 1
+        assert [row["step"] for row in log_of(tmp_path / "out")] == [1, 2, 3, 4]
+        assert load_checkpoint(tmp_path / "out")[2]["recipe"] == "copy"
+        assert not list((tmp_path / "out").rglob("*.part"))
 
     def test_the_installed_command_is_main(self):
         (script,) = entry_points(group="console_scripts", name="annotated")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import sys
 import time
@@ -26,6 +27,7 @@ from annotated.recipes import (
     settings,
     train,
 )
+from annotated.reproduce import reproduce_command
 from annotated.training import Update, World
 from annotated.training.checkpoints import CONFIG, check_writable, save_checkpoint
 from annotated.translation import Translator
@@ -48,6 +50,9 @@ def folder(about: str):
 Model = Annotated[str, typer.Option(help="A shipped model's name, or a checkpoint's folder.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="For scripts: one JSON document, no more.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Where the corpus lies, if not where it is looked for.")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="Change a setting, such as training.steps=100; again for more."),
@@ -99,9 +104,7 @@ def train_command(
         bool, typer.Option("--resume", help="Go on with the run in --out, if there is one.")
     ] = False,
     device: Device = BEST_DEVICE,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where the corpus lies, if not where it is looked for.")
-    ] = None,
+    data_dir: DataDir = None,
     float16: Annotated[bool, typer.Option("--float16", help="Store in half the space.")] = False,
     record: Annotated[Path | None, folder("Folder to write a record to.")] = None,
     name: Annotated[
@@ -114,10 +117,10 @@ def train_command(
     SIGINT (Ctrl-C) and SIGTERM write a state to go on from with --resume.
     Started by torchrun, its processes train one model together.
     """
-    chosen = override(recipe_named(recipe), change or [])
+    chosen = changed(recipe, change or [], data_dir)
+    if name:
+        records.check("--name", "experiment", name)  # now rather than after training
     out = out or runs_folder() / (name or recipe) / f"seed{seed}"
-    if data_dir:
-        chosen = override(chosen, [f"corpus.data_dir={data_dir}"])
     with _world(device) as (world, place):
         first = world.rank == 0
         if first:
@@ -153,10 +156,10 @@ def train_command(
         facts = {"recipe": recipe, "seed": seed, "seconds": round(run.seconds, 1), "out": str(out)}
         tell(report, quiet, facts)
         if record:
-            command = f"annotated train --recipe {recipe} --seed {seed}"
-            command += "".join(f" --set {assignment}" for assignment in change or [])
-            command += " --float16" if float16 else ""
-            made = run_record(chosen, seed, run, report, command, name, device)
+            command = ["annotated", "train", "--recipe", recipe, "--seed", str(seed)]
+            command += [word for assignment in change or [] for word in ("--set", assignment)]
+            command += ["--float16"] if float16 else []
+            made = run_record(chosen, seed, run, report, shlex.join(command), name, device)
             path = records.write(made, record)
             if not quiet:
                 print(f"record: {path}")
@@ -164,11 +167,17 @@ def train_command(
 
 
 @app.command()
-def evaluate(model: Model = "numbers-en-de", quiet: Quiet = False) -> None:
+def evaluate(
+    model: Model = "numbers-en-de",
+    device: Device = BEST_DEVICE,
+    data_dir: DataDir = None,
+    quiet: Quiet = False,
+) -> None:
     """Test a model on what its recipe holds out, by greedy search."""
-    translator = Translator.load(model)
-    named = recipe_named(str(translator.notes.get("recipe", "(none noted in the checkpoint)")))
-    recipe = override(named, translator.notes.get("set", []))
+    place, translator = placed(device), Translator.load(model)
+    noted = str(translator.notes.get("recipe", "(none noted in the checkpoint)"))
+    recipe = changed(noted, translator.notes.get("set", []), data_dir)
+    translator.model.to(place)
     report = recipe.corpus.test(translator)
     tell(report, quiet, {"model": model, "recipe": recipe.name})
 
@@ -187,16 +196,34 @@ def translate(
         print(translation)
 
 
-@contextlib.contextmanager
-def _world(device: str):
-    """The processes that train together, and this one's place, such as "cuda:1"."""
+app.command("reproduce")(reproduce_command)
+
+
+def changed(name: str, assignments: list[str], data_dir: Path | None) -> Recipe:
+    """The recipe of that name with what the command line changes."""
+    where = [f"corpus.data_dir={data_dir}"] if data_dir else []
+    return override(recipe_named(name), [*assignments, *where])
+
+
+def placed(device: str) -> str:
+    """This process's own device, such as "cuda:1"."""
     if device not in ("cpu", "cuda"):
         raise ValueError(f"--device is {device!r}; expected cpu or cuda")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device is cuda, but torch sees no CUDA device here")
-    place = device
+    if device == "cpu":
+        return device
+    place, there = int(os.environ.get("LOCAL_RANK", 0)), torch.cuda.device_count()
+    if place >= there:
+        raise ValueError(
+            f"--device is cuda, but torch sees {there} CUDA devices here: none for process {place}"
+        )
+    return f"cuda:{place}"
+
+
+@contextlib.contextmanager
+def _world(device: str):
+    """The processes that train together, and this one's place among the devices."""
+    place = placed(device)
     if device == "cuda":
-        place = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
         torch.cuda.set_device(place)
     world = World.join(device)
     try:
@@ -218,7 +245,7 @@ def refuse_a_run(out: Path) -> None:
 class Stop:
     """Turns SIGINT and SIGTERM into an answer: called, it says whether to stop.
 
-    Before anyone asks, and the second time, Ctrl-C works as ever.
+    Before anyone asks, and the second time, they end the process.
     """
 
     def __init__(self) -> None:
@@ -241,7 +268,7 @@ class Stop:
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         if self.signal or not self.heeded:
-            raise KeyboardInterrupt
+            raise SystemExit(128 + number)
         self.signal = number
 
 

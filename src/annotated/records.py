@@ -153,7 +153,7 @@ def this_machine(kind: str = "cpu") -> dict[str, Any]:
     """The fields of a `Record` that describe this machine: Record(**this_machine(), …)."""
     import torch  # here, because reading records needs no torch
 
-    _check("this_machine", "kind", kind)
+    check("this_machine", "kind", kind)
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError("this_machine: kind is 'cuda', but torch sees no CUDA device here")
     packages = ("annotated-attention", "numpy", "sacrebleu", "tokenizers")
@@ -270,7 +270,8 @@ def _fail(file: object, field: str, value: Any, expected: str) -> None:
     raise ValueError(f"{file}: {field} is {reprlib.repr(value)}, expected {expected}")
 
 
-def _check(file: object, field: str, value: Any) -> None:
+def check(file: object, field: str, value: Any) -> None:
+    """Raise ValueError if a record's field can't have that value; ``file`` begins the message."""
     valid, expected = _RULES[field]
     if not valid(value):
         _fail(file, field, value, expected)
@@ -281,14 +282,14 @@ def _validate(data: Any, file: object) -> None:
     if not isinstance(data, dict):
         _fail(file, "the document", data, "one JSON object")
     # Another schema may have other fields: say so before complaining of them.
-    _check(file, "schema", data.get("schema"))
+    check(file, "schema", data.get("schema"))
     names = {field.name for field in fields(Record)}
     if missing := sorted(names - set(data)):
         raise ValueError(f"{file}: {missing[0]} is missing")
     if unknown := sorted(set(data) - names):
         raise ValueError(f"{file}: {unknown[0]!r} is not a field of a record")
     for field in _RULES:
-        _check(file, field, data[field])
+        check(file, field, data[field])
     _validate_curve(data["curve"], file)
     for name, metric in data["metrics"].items():
         _validate_metric(name, metric, file)

@@ -23,6 +23,7 @@ from pages.rules import BOOK_RULES, RULES, check
 CONCEPT = "03-2-1-scaled-dot-product-attention"
 EVIDENCE = "05-2-hardware-and-schedule"
 HEAD = "05-training"
+OVERVIEW = "one-sentence"
 QUESTION = "# 3.2.1 Scaled Dot-Product Attention\n\n*Which word listens to which?*"
 ALT = "Seven bars, the tallest over the word forty"
 
@@ -540,6 +541,19 @@ def short(lines):
         ("word-count", HEAD, [text(WORDS * 60)], True),
         ("word-count", HEAD, [text(WORDS * 61)], False),
         ("word-count", EVIDENCE, [text(WORDS)], True),
+        ("word-count", OVERVIEW, [text(WORDS * 150)], True),
+        ("word-count", OVERVIEW, [text(WORDS * 151)], False),
+        ("cell-count", OVERVIEW, [short(1)] * 11, False),
+        ("median-length", OVERVIEW, [short(9)], False),
+        ("early-output", OVERVIEW, [text(WORDS * 26), code("1", "1\n")], False),
+        ("predict", OVERVIEW, prediction(*ANSWER) * 2, False),
+        ("predict", OVERVIEW, prediction(*ANSWER) * 3, True),
+        ("exercises", OVERVIEW, [text("# One sentence")], True),
+        ("place", OVERVIEW, [text("# One sentence")], True),
+        ("question", OVERVIEW, [text("# One sentence")], False),
+        ("paper-and-measured", OVERVIEW, [text("# One sentence")], True),
+        ("where-it-lives", OVERVIEW, [text("# One sentence")], False),
+        ("book-model", OVERVIEW, [code("x = 1")], False),
         ("early-output", CONCEPT, [text(WORDS * 25), code("1", "1\n"), text(WORDS)], True),
         ("early-output", CONCEPT, [text(WORDS * 26), code("1", "1\n")], False),
         ("early-output", CONCEPT, [code("where('ids')", "1\n"), text(WORDS * 26)], False),
@@ -593,6 +607,7 @@ def test_the_kinds_of_all_pages_of_the_paper(tree):
     assert kinds["evidence"][:4] == ["05-1", "05-2", "05-3", "05-4"]
     assert kinds["evidence"][4:] == ["06-1", "06-2", "06-3", "04-t", "04-t", "05-s"]
     assert kinds["other"] == ["00-a", "07-c", "08-a"]
+    assert kinds["overview"] == ["one"]
 
 
 # --------------------------------------------------------------------- exceptions

@@ -1,11 +1,12 @@
-"""Peak memory of reading, cleaning and learning a vocabulary from two large files that it makes.
+"""Peak memory of all that is done to two large files, which it makes, before training.
 
-python tests/data/streaming.py FOLDER MEGABYTES
+python tests/data/streaming.py FOLDER MEGABYTES STAGE…
 
 Prints one JSON document: how large the text of both files is, and how much more than at the start
-the process has held after each stage, in bytes. The last stage keeps all pairs in a list, to show
-that holding them would be seen. test_text.py runs it on a few megabytes; `ANNOTATED_STREAM_MB=200
-pytest tests/data/test_text.py` on many.
+the process has held after each stage, in bytes. Stages: "read" and clean; "learn" a vocabulary;
+"write" the ids of all pieces to a file; "hold" all pairs in a list, to show that holding them would
+be seen. test_text.py and test_id_file.py run it on a few megabytes; with ANNOTATED_STREAM_MB=200
+they do on many.
 """
 
 import gzip
@@ -16,8 +17,10 @@ import time
 from pathlib import Path
 from string import ascii_lowercase
 
+from annotated.data.id_file import write_ids
 from annotated.data.text import Cleaning, Pairs, texts
 from annotated.data.tokenizer import Tokenizer
+from annotated.recipes.text import encoded
 
 
 def peak() -> int:
@@ -47,15 +50,17 @@ def main() -> None:
     folder, megabytes = Path(sys.argv[1]), int(sys.argv[2])
     source, target = write(folder, megabytes)
     pairs = Cleaning(max_words=100, max_ratio=9.0).of_texts(Pairs((source, target)))
-    Tokenizer.train(["once"] * 2, 3)  # loads what every training loads
+    tokenizer = Tokenizer.train(["once"] * 2, 3)  # loads what every training loads
     report = {"text": 2 * source.stat().st_size}
     start, began = peak(), time.perf_counter()
-    for stage, work in {
+    works = {
         "read": lambda: sum(1 for _ in pairs),
         "learn": lambda: Tokenizer.train(texts(pairs), 499),
+        "write": lambda: write_ids(folder / "big.ids", encoded(pairs, tokenizer)),
         "hold": lambda: list(pairs),
-    }.items():
-        work()
+    }
+    for stage in sys.argv[3:]:
+        works[stage]()
         report[stage] = peak() - start
         report[f"{stage}_seconds"] = round(time.perf_counter() - began, 1)
     print(json.dumps(report | {"start": start, "pairs": pairs.counts.kept}))

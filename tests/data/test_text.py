@@ -330,7 +330,8 @@ def test_a_large_corpus_is_never_held(tmp_path):
     megabytes = int(os.environ.get("ANNOTATED_STREAM_MB", "4"))
     script = Path(__file__).with_name("streaming.py")
     environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
-    command = [sys.executable, str(script), str(tmp_path), str(megabytes)]
+    stages = ["read", "learn", "hold"]
+    command = [sys.executable, str(script), str(tmp_path), str(megabytes), *stages]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     report = json.loads(done.stdout)
     assert report["text"] >= megabytes * 1_000_000

@@ -93,7 +93,8 @@ def pair_lengths(pairs: Sequence[Pair]) -> Lengths:
 
 
 def batch_plan(
-    lengths: Lengths, budget: int, seed: int, epoch: int = 0, spread: float = 0.0
+    lengths: Lengths, budget: int, seed: int, epoch: int = 0,
+    spread: float = 0.0,
 ) -> list[Places]:
     """One epoch of batches, each as the places of its pairs.
 
@@ -124,6 +125,8 @@ def alike(
     number up to 1 + ``spread`` is added to both: at 0 it only breaks ties;
     a large one makes each batch a fair sample, which small batches need.
     """
+    if spread < 0:
+        raise ValueError(f"spread is {spread}; expected 0 or more")
     # Raw bits and a stable sort: the same order on every processor and with
     # every version of NumPy. In place, because a pair has only a few bytes.
     pairs = len(lengths)

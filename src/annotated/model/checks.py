@@ -19,7 +19,12 @@ def check_config(config) -> None:
             raise ValueError(f"{name} is {value!r}; expected {expected}")
 
     for name in ("vocab_size", "d_model", "d_ff", "heads", "layers"):
-        expect(getattr(config, name) >= 1, name, "at least 1")
+        size = getattr(config, name)
+        whole = isinstance(size, int) and size >= 1
+        expect(whole, name, "a whole number of at least 1")
+    for name in ("d_k", "d_v", "max_length", "pad_id", "bos_id", "eos_id"):
+        whole = isinstance(getattr(config, name), int | None)
+        expect(whole, name, "a whole number")
     for name in ("dropout", "attention_dropout"):
         expect(0 <= getattr(config, name) < 1, name, "0 <= p < 1")
     for name, among in CHOICES.items():

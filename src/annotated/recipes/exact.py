@@ -55,8 +55,9 @@ def score(translator: Translator, examples: Sequence[Example]) -> Score:
 
 def encoded(examples: Sequence[Example], tokenizer: Tokenizer) -> list[Pair]:
     """Examples as pairs of ids, none special."""
-    sources, targets, _ = zip(*examples, strict=True)
-    return list(zip(tokenizer.encode_batch(sources), tokenizer.encode_batch(targets), strict=True))
+    sources = tokenizer.encode_batch(example.source for example in examples)
+    targets = tokenizer.encode_batch(example.target for example in examples)
+    return list(zip(sources, targets, strict=True))
 
 
 class Exact:

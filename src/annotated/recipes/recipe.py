@@ -5,7 +5,7 @@ import difflib
 import math
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
@@ -144,19 +144,22 @@ def settings(recipe: Recipe) -> dict[str, Any]:
 def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
     """The recipe with settings changed: override(recipe, ["training.steps=100"]).
 
-    Raises ValueError for what is no setting of it, and for a value of another
-    type. Text needs no quotes; true, false and none may be small.
+    All are changed at once, since some must agree. Raises ValueError for what
+    is no setting of it, and for a value of another type. Text needs no
+    quotes; true, false and none may be small.
     """
+    known, texts = settings(recipe), {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
-        known = settings(recipe)
         if not equals:
             raise ValueError(f"--set takes name=value, such as training.steps=100, not {name!r}")
         if name not in known:
-            close = difflib.get_close_matches(name, known, 3) or known
+            last = f".{name.rpartition('.')[2]}"
+            close = [other for other in known if other.endswith(last)]
+            close = close or difflib.get_close_matches(name, known, 3) or known
             raise ValueError(f"{recipe.name} has no setting {name!r}; there is {', '.join(close)}")
-        recipe = _changed(recipe, name.split("."), name, text)
-    return recipe
+        texts[name] = text
+    return _changed(recipe, texts)
 
 
 def _flat(thing: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -168,29 +171,43 @@ def _flat(thing: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield path, value
 
 
-def _changed(thing: Any, path: list[str], name: str, text: str) -> Any:
-    """A copy of nested frozen dataclasses with one field changed."""
-    first, *rest = path
-    if rest:
-        return replace(thing, **{first: _changed(getattr(thing, first), rest, name, text)})
-    return replace(thing, **{first: _parsed(typing.get_type_hints(type(thing))[first], name, text)})
+def _changed(thing: Any, texts: Mapping[str, str], within: str = "") -> Any:
+    """A copy of nested frozen dataclasses with other values, by path."""
+    hints, new = typing.get_type_hints(type(thing)), {}
+    for entry in fields(thing):
+        value, path = getattr(thing, entry.name), within + entry.name
+        if is_dataclass(value):
+            new[entry.name] = _changed(value, texts, f"{path}.")
+        elif path in texts:
+            new[entry.name] = _parsed(hints[entry.name], path, texts[path])
+    return replace(thing, **new)
 
 
 def _parsed(hint: Any, name: str, text: str) -> Any:
     """Text as a value of the type a field has."""
-    words = {"true": True, "false": False, "none": None}
+    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    word = text.strip().lower()
+    if word == "none" and type(None) in kinds:
+        return None
+    if str in kinds:
+        return text
     try:
-        value = words[text.lower()] if text.lower() in words else ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = text
-    for kind in typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,):
-        if kind is str or typing.get_origin(kind) is typing.Literal:
-            return text
-        if kind is float and type(value) in (int, float) and math.isfinite(value):
-            return float(value)
-        if typing.get_origin(kind) is tuple and type(value) is tuple:
-            return value
-        if type(value) is kind:
-            return value
-    expected = getattr(hint, "__name__", str(hint))
-    raise ValueError(f"{name} is {text!r}; expected a value of type {expected}")
+        value = {"true": True, "false": False}.get(word)
+        value = ast.literal_eval(text) if value is None else value
+        return _as(kinds[0], value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
+        expected = hint.__name__ if isinstance(hint, type) else hint
+        raise ValueError(f"{name} is {text!r}; expected a value of type {expected}") from None
+
+
+def _as(kind: Any, value: Any) -> Any:
+    """The value as one of that type; ValueError if it is of another."""
+    if typing.get_origin(kind) is tuple and type(value) is tuple:
+        each = typing.get_args(kind)
+        each = each[:1] * len(value) if each[-1] is ... else each
+        return tuple(_as(*both) for both in zip(each, value, strict=True))
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind or kind is float and not math.isfinite(value):
+        raise ValueError
+    return value

@@ -16,11 +16,13 @@ from annotated.recipes.corpus import Report
 from annotated.recipes.recipe import Recipe, settings
 from annotated.records import Record, this_commit, this_machine, write_atomically
 from annotated.training import Trainer, Update
+from annotated.training.checkpoints import check_fit
 from annotated.training.states import InFolder, InMemory
 from annotated.training.world import World
 from annotated.translation import Translator
 
 WATCHES = 20  # how often a model is looked at during its training
+PREPARED = "tokenizer.json", "train.ids", "cleaning.json"
 
 
 @dataclass
@@ -59,14 +61,18 @@ def train(
     ``folder`` the run keeps its states and its log, and goes on from them if
     it was stopped; ValueError if they are of another run, or damaged.
     """
-    begun, world = time.perf_counter(), world or World()
+    begun, world, states = time.perf_counter(), world or World(), InMemory()
+    if folder:
+        states = InFolder(folder / "states", identity(recipe, seed), writes=world.rank == 0)
+        for step in states.steps()[-1:]:
+            states.said(states.note(step))  # of another run? Before anything of it is changed
+        if world.rank == 0:
+            renew(recipe, folder, states)
     tokenizer, pairs, left_out = prepare(recipe, seed, folder, world)
     torch.manual_seed(seed)
     model = Transformer(replace(recipe.model, vocab_size=tokenizer.vocab_size)).to(device)
+    check_fit(model, tokenizer, "the tokenizer")
     run = Run(Translator(model, tokenizer), left_out=left_out)
-    states = InMemory()
-    if folder:
-        states = InFolder(folder / "states", identity(recipe, seed), writes=world.rank == 0)
     trainer = Trainer(model, recipe.training, seed, states, world)
     trainer.resume()
     path = folder / "log.jsonl" if folder and world.rank == 0 else None
@@ -93,6 +99,17 @@ def identity(recipe: Recipe, seed: int) -> dict[str, Any]:
     """What must agree for a run to go on; where the data lie may change."""
     fixed = {"recipe": recipe.name, "seed": seed, **settings(recipe)}
     return {name: value for name, value in fixed.items() if name != "corpus.data_dir"}
+
+
+def renew(recipe: Recipe, folder: Path, states: InFolder) -> None:
+    """Forget what was prepared from another corpus, before there was a state."""
+    corpus = {n: value for n, value in settings(recipe).items() if n.startswith("corpus.")}
+    path, said = folder / "corpus.json", (json.dumps(corpus, indent=1) + "\n").encode()
+    if states.steps() or (path.exists() and path.read_bytes() == said):
+        return
+    for name in PREPARED:
+        (folder / name).unlink(missing_ok=True)
+    write_atomically(path, said)
 
 
 def prepare(recipe: Recipe, seed: int, folder: Path | None, world: World):

@@ -37,6 +37,10 @@ class Text:
     data_dir: str | None = None
     any_version: bool = False
 
+    def __post_init__(self):
+        if self.pairs is not None and self.pairs < 1:
+            raise ValueError(f"pairs is {self.pairs}; expected at least 1, or None for all")
+
     def corpus(self) -> TextCorpus:
         return text_corpus(self.name, self.data_dir, any_version=self.any_version)
 
@@ -59,8 +63,8 @@ class Text:
         if folder is None:
             return list(pieces), said(words.counts, pieces.counts)
         path, note = folder / "train.ids", folder / "cleaning.json"
-        if not note.exists():  # written last
-            write_ids(path, pieces)
+        if not (note.exists() and path.exists()):  # the note is written last
+            write_ids(path, pieces, tokenizer.vocab_size)
             counts = {"words": asdict(words.counts), "pieces": asdict(pieces.counts)}
             write_atomically(note, (json.dumps(counts, indent=1) + "\n").encode())
         counts = json.loads(note.read_bytes())

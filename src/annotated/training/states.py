@@ -71,11 +71,16 @@ class InFolder:
         self.folder, self.writes = Path(folder), writes
         self.run = json.loads(json.dumps(run))  # tuples become lists, as in the file
         self.folder.mkdir(parents=True, exist_ok=True)
-        if writes:  # what a process left that was killed while it wrote
-            finished = {self.note(step).stem for step in self.steps()}
-            for left in self.folder.glob("*step-*"):
-                if left.name.lstrip(".").split(".")[0] not in finished:
-                    left.unlink()
+        if writes:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Delete what a process left that was killed while it wrote."""
+        finished = set(self.steps())
+        for path in self.folder.iterdir():
+            name = FILE_OR_PART.match(path.name)
+            if name and (name[1] is None or int(name[1]) not in finished):
+                path.unlink()
 
     def write(self, step: int, state: State, needed: Collection[int]) -> None:
         """Write a state whole or not at all, then drop what nothing needs."""
@@ -133,7 +138,7 @@ class InFolder:
         """The document of a state, if it is one of this run."""
         try:
             said = json.loads(note.read_bytes())
-            version, run, _ = said["version"], dict(said["run"]), dict(said["sha256"])
+            version, run, sums = said["version"], dict(said["run"]), dict(said["sha256"])
         except FileNotFoundError:
             raise ValueError(f"{note} is missing: no state of that update was kept") from None
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -142,10 +147,12 @@ class InFolder:
             raise ValueError(f"{note} has version {version}; this package reads version {VERSION}")
         if run != self.run:
             raise ValueError(f"{note} is of another run: {differences(run, self.run)}")
-        return said
+        return {**said, "sha256": sums}
 
 
 BACK = "delete that update's files to go on from the state before"
+# A file of a state, or one that is not whole yet: under our name for it, or safetensors' own.
+FILE_OR_PART = re.compile(r"step-(\d+)\.|\.step-|\.tmp\w+$")
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
@@ -163,15 +170,16 @@ def sha256_of(path: Path) -> str:
 def replacing(path: Path) -> Iterator[Path]:
     """A file beside ``path`` to write to; at the end it takes its place.
 
-    A full disk or a kill leaves the file that was there.
+    A full disk or a kill leaves the file that was there. OSError names it.
     """
     beside = path.with_name(f".{path.name}.part")
     try:
         yield beside
+        os.chmod(beside, 0o644)  # safetensors lets only its owner read
         with open(beside, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except SafetensorError as error:  # how safetensors reports a full disk
+    except (OSError, SafetensorError) as error:  # a full disk may be either
         raise OSError(f"{path} can't be written: {error}") from None
     finally:
         beside.unlink(missing_ok=True)

@@ -50,8 +50,12 @@ class TrainingConfig:
             "steps", "batch_tokens", "micro_batches", "warmup_steps",
             "average", "average_every",
         ):
-            if getattr(self, name) < 1:
-                value = getattr(self, name)
+            value = getattr(self, name)
+            if not isinstance(value, int):
+                raise ValueError(
+                    f"{name} is {value!r}; expected a whole number"
+                )
+            if value < 1:
                 raise ValueError(f"{name} is {value}; expected at least 1")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(
@@ -202,14 +206,17 @@ class Trainer:
         """
         self.resume()
         steps, needed = self.config.steps, self.config.averaged()
+        halt = False
         for batches in self.updates(pairs):
             after(self.update(*batches))
             halt = self.step < steps and self.asked(stop)
             if halt or (steps - self.step) % self.config.average_every == 0:
                 self.states.write(self.step, self.state(), needed)
             if halt:
-                return False
+                break
         self.world.wait()  # the one that writes may be behind
+        if halt:
+            return False
         average_(self.model, [self.states.read(step, MODEL) for step in needed])
         return True
 

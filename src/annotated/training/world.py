@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -28,12 +29,15 @@ class World:
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             return cls()
         if not dist.is_initialized():
-            dist.init_process_group("nccl" if device == "cuda" else "gloo")
+            backend = "nccl" if device == "cuda" else "gloo"
+            # They wait for the first to encode its corpus: NCCL gives up after
+            # 10 minutes. torchrun ends them all if one dies.
+            dist.init_process_group(backend, timeout=timedelta(days=1))
         return cls(dist.get_rank(), dist.get_world_size())
 
     def leave(self) -> None:
         """Tell the others that no more is to come."""
-        if self.size > 1:
+        if dist.is_initialized():
             dist.destroy_process_group()
 
     def wait(self) -> None:

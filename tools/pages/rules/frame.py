@@ -3,7 +3,7 @@
 import re
 
 from pages import SOLUTION
-from pages.book import CONCEPT, EVIDENCE, Book
+from pages.book import CONCEPT, EVIDENCE, OVERVIEW, Book
 from pages.page import Cell, Page
 from pages.rules.reading import assertions, calls
 from pages.rules.registry import Found, rule
@@ -56,6 +56,8 @@ def question(page: Page, book: Book) -> Found:
 
 @rule("paper-and-measured")
 def paper_and_measured(page: Page, book: Book) -> Found:
+    if book.kind(page.stem) == OVERVIEW:
+        return  # it introduces; what the paper claims is on the pages of its sections
     if page.stem in book.sections and not page.section(r"paper says\b.*\bwe measured"):
         yield None, 'no section "The paper says, we measured", or an empty one'
 
@@ -89,7 +91,7 @@ def where_it_lives(page: Page, book: Book) -> Found:
 @rule("book-model")
 def book_model(page: Page, book: Book) -> Found:
     number = book.sections.get(page.stem, ("", None))[0]
-    concerned = number == "6.1" or number[:1] in ("3", "5")
+    concerned = number == "6.1" or number[:1] in ("3", "5") or book.kind(page.stem) == OVERVIEW
     if (
         concerned
         and page.stem != "05-speed"
@@ -128,7 +130,7 @@ def shows_package(page: Page, book: Book) -> Found:
         )
 
 
-@rule("predict", CONCEPT, EVIDENCE)
+@rule("predict", CONCEPT, EVIDENCE, OVERVIEW)
 def predict(page: Page, book: Book) -> Found:
     lines = [
         (cell, n)
@@ -136,7 +138,7 @@ def predict(page: Page, book: Book) -> Found:
         if (n := len(re.findall(r"^\*\*Predict\b", cell.source, re.M)))
     ]
     count = sum(n for _, n in lines)
-    low = 3 if book.kind(page.stem) == CONCEPT else 1
+    low = 1 if book.kind(page.stem) == EVIDENCE else 3
     if not low <= count <= 5:
         yield None, f"{count} lines that start with **Predict**, expected {low} to 5"
     for cell, n in lines:

@@ -2,7 +2,7 @@
 
 import statistics
 
-from pages.book import CONCEPT, EVIDENCE, HEAD, Book
+from pages.book import CONCEPT, EVIDENCE, HEAD, OVERVIEW, Book
 from pages.page import FENCE, Page
 from pages.rules.reading import calls_only, words
 from pages.rules.registry import Found, rule
@@ -39,29 +39,32 @@ def shown_size(page: Page, book: Book) -> Found:
                     yield cell, f"shows a line of {widest} columns, at most 78"
 
 
-@rule("median-length", CONCEPT, EVIDENCE)
+@rule("median-length", CONCEPT, EVIDENCE, OVERVIEW)
 def median_length(page: Page, book: Book) -> Found:
     lines = [cell.lines for cell in page.visible]
     if lines and statistics.median(lines) > 8:
         yield None, f"the median cell has {statistics.median(lines):g} lines, at most 8"
 
 
-@rule("cell-count", CONCEPT, EVIDENCE)
+@rule("cell-count", CONCEPT, EVIDENCE, OVERVIEW)
 def cell_count(page: Page, book: Book) -> Found:
     count = len(page.visible)
     if not 12 <= count <= 25:
         yield None, f"{count} code cells (install and hidden ones not counted), expected 12 to 25"
 
 
-@rule("word-count", CONCEPT, HEAD)
+WORDS = {CONCEPT: (1200, 2500), HEAD: (0, 600), OVERVIEW: (0, 1500)}  # the last: ten minutes
+
+
+@rule("word-count", *WORDS)
 def word_count(page: Page, book: Book) -> Found:
     count = sum(words(cell.source) for cell in page.prose)
-    low, high = (1200, 2500) if book.kind(page.stem) == CONCEPT else (0, 600)
+    low, high = WORDS[book.kind(page.stem)]
     if not low <= count <= high:
         yield None, f"{count} words of prose, expected {low} to {high}"
 
 
-@rule("early-output", CONCEPT)
+@rule("early-output", CONCEPT, OVERVIEW)
 def early_output(page: Page, book: Book) -> Found:
     before = 0
     for cell in page.cells:

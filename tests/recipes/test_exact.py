@@ -1,45 +1,36 @@
-"""Recipes: two sides that never meet, runs that repeat, and the weights that ship."""
+"""Corpora with one right answer: two sides that never meet, and the weights that ship."""
 
+import math
 import random
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
 import pytest
-import torch
 
-from annotated import records
 from annotated.data import copying, numbers
 from annotated.data.tokenizer import Tokenizer
-from annotated.model import TransformerConfig
+from annotated.model import Transformer, TransformerConfig
 from annotated.recipes import (
     FAMILIES,
     RECIPES,
     Copying,
     Example,
     Numbers,
-    Recipe,
-    Score,
+    Text,
+    exact,
     recipe_named,
-    run_record,
     score,
     train,
 )
-from annotated.training import TrainingConfig, learning_rate, load_checkpoint, save_checkpoint
+from annotated.training import load_checkpoint
 from annotated.translation import Translator, shipped
 
+EXACT = [name for name, recipe in RECIPES.items() if not isinstance(recipe.corpus, Text)]
 BOOKS_OWN = (342, 204, 402, 42)
-MINIATURE = Recipe(
-    "copy-three", "three letters at most",
-    Copying(count=211, longest=3),
-    TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
-    TrainingConfig(
-        steps=5, batch_tokens=61, spread=6.0, warmup_steps=3, average=2, average_every=2
-    ),
-)  # fmt: skip
 
-named = pytest.mark.parametrize("name", RECIPES)
-spelled = pytest.mark.parametrize("name", [n for n in RECIPES if n != "copy"])
+named = pytest.mark.parametrize("name", EXACT)
+spelled = pytest.mark.parametrize("name", [name for name in EXACT if name != "copy"])
 
 
 # Spelling 60 000 numbers takes seconds where every call is checked: each draw is made once, and
@@ -67,41 +58,19 @@ def tokenizer(name):
     return vocabulary(name)[0]
 
 
-def last_rate(recipe):
-    training = recipe.training
-    return learning_rate(
-        training.steps, recipe.model.d_model, training.warmup_steps, training.factor
-    )
+class Knowing(Translator):
+    """Has the answers to some sentences; to the others it says nothing right."""
 
+    def __init__(self, name, examples=()):
+        pieces = tokenizer(name)
+        config = TransformerConfig.tiny(
+            vocab_size=pieces.vocab_size, d_model=22, d_ff=29, heads=2, layers=1
+        )
+        super().__init__(Transformer(config), pieces)
+        self.answers = {example.source: example.target for example in examples}
 
-def weights(model):
-    return [parameter.detach().clone() for parameter in model.parameters()]
-
-
-def same(one, other):
-    return all(torch.equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
-
-
-class TestNames:
-    def test_the_recipes_there_are(self):
-        assert set(RECIPES) >= {"numbers-en-de", "numbers-en-fr", "copy"}
-        for name, recipe in RECIPES.items():
-            assert recipe_named(name) is recipe and recipe.name == name
-            assert recipe.about and "\n" not in recipe.about
-
-    @pytest.mark.parametrize("name", ["numbers", "", "Copy", "(none)"])
-    def test_an_unknown_one_is_answered_with_those_there_are(self, name):
-        with pytest.raises(ValueError) as caught:
-            recipe_named(name)
-        assert str(caught.value) == f"no recipe {name!r}; there are {', '.join(RECIPES)}"
-
-    def test_nothing_in_a_recipe_can_be_changed(self):
-        recipe = recipe_named("numbers-en-de")
-        for thing in (recipe, recipe.corpus, recipe.model, recipe.training):
-            for field in fields(thing):
-                with pytest.raises(FrozenInstanceError):
-                    setattr(thing, field.name, None)
-        assert {hash(recipe) for recipe in RECIPES.values()}
+    def translate(self, sentences):
+        return [self.answers.get(sentence, "?") for sentence in sentences]
 
 
 class TestSides:
@@ -116,7 +85,7 @@ class TestSides:
     def test_nor_by_the_very_run_that_made_the_shipped_weights(self):
         corpus = recipe_named("numbers-en-de").corpus
         seen = {e.source for e in trained_on("numbers-en-de", 0, corpus.count)}
-        assert corpus.count == 60_000
+        assert corpus.count == 60_000 and (exact.TESTED, exact.TEST_SEED) == (1000, 1_000_000)
         assert not seen & {e.source for e in corpus.held_out(1000, 1_000_000)}
 
     @spelled
@@ -177,6 +146,10 @@ class TestSides:
         assert corpus.training(3) == corpus.training(3) != corpus.training(4)
         assert corpus.held_out(101, 3) == corpus.held_out(101, 3) != corpus.held_out(101, 4)
 
+    def test_letters_to_copy_are_held_out_by_the_copy_tasks_rule(self):
+        assert all(copying.held_out(e.source) for e in Copying().held_out(101, 0))
+        assert all(copying.training_side(e.source) for e in Copying(count=101).training(0))
+
 
 class TestTokenizers:
     def test_342_is_cut_as_the_book_has_it(self):
@@ -193,7 +166,7 @@ class TestTokenizers:
         assert one != other and sorted(one) == sorted(other)
 
     def test_numbers_have_a_vocabulary_of_420(self):
-        assert {tokenizer(name).vocab_size for name in RECIPES if name != "copy"} == {420}
+        assert {tokenizer(name).vocab_size for name in EXACT if name != "copy"} == {420}
 
     def test_a_letter_to_copy_is_one_piece(self):
         assert tokenizer("copy").pieces("a q z") == ["a", "q", "z"]
@@ -204,6 +177,26 @@ class TestTokenizers:
         for side in zip(*[e[:2] for e in trained_on(name, 0)], strict=True):
             longest = max(map(len, tokenizer(name).encode_batch(side)))
             assert longest < recipe.training.batch_tokens / 20
+
+
+class TestTrainingIds:
+    @named
+    def test_they_are_the_training_sentences_in_order_and_nothing_is_left_out(
+        self, name, tmp_path
+    ):
+        corpus, pieces = replace(RECIPES[name].corpus, count=211), tokenizer(name)
+        for folder in (None, tmp_path):
+            pairs, left_out = corpus.training_ids(pieces, 3, folder)
+            found = [tuple(map(pieces.decode, pair)) for pair in pairs]
+            assert found == [(e.source, e.target) for e in trained_on(name, 3, 211)]
+            assert left_out == []
+        assert list(tmp_path.iterdir()) == [], "they are made anew more quickly than read"
+
+    @pytest.mark.parametrize("count", [0, -3])
+    def test_a_corpus_of_nothing_is_refused_in_one_line(self, count, miniature):
+        empty = replace(miniature, corpus=replace(miniature.corpus, count=count))
+        with pytest.raises(ValueError, match="^there are no sentence pairs to train on$"):
+            train(empty, 0)
 
 
 class TestScore:
@@ -228,84 +221,53 @@ class TestScore:
         assert result.accuracy == 0.5
 
 
-@pytest.fixture(scope="module")
-def run():
-    """A run of the miniature, with what its callback saw: (updates, modes)."""
-    seen = []
-    made = train(
-        MINIATURE, 3, lambda update, translator: seen.append((update, translator, weights(
-            translator.model
-        ))),
-    )  # fmt: skip
-    return made, seen
-
-
-class TestRun:
-    def test_it_reports_every_update_with_the_model_as_it_then_is(self, run):
-        made, seen = run
-        assert [update for update, *_ in seen] == made.updates
-        assert [update.step for update in made.updates] == [1, 2, 3, 4, 5]
-        assert all(translator is made.translator for _, translator, _ in seen)
-        for (_, _, one), (_, _, other) in zip(seen, seen[1:], strict=False):
-            assert any(not torch.equal(a, b) for a, b in zip(one, other, strict=True))
-
-    def test_its_end_is_the_mean_of_the_last_checkpoints(self, run):
-        made, seen = run
-        for found, a, b in zip(weights(made.translator.model), seen[2][2], seen[4][2], strict=True):
-            torch.testing.assert_close(found, (a + b) / 2, rtol=1e-6, atol=1e-7)
-
-    def test_the_model_is_the_recipes_with_the_tokenizers_vocabulary(self, run):
-        model, pieces = run[0].translator.model, run[0].translator.tokenizer
-        assert model.config == replace(MINIATURE.model, vocab_size=pieces.vocab_size)
-        assert pieces.to_json() == tokenizer("copy").to_json()
-        assert not model.training
-        assert run[0].seconds > 0
-
-    def test_the_same_seed_is_the_same_run_bit_for_bit(self, run):
-        torch.manual_seed(11)
-        random.seed(11)
-        again = train(MINIATURE, 3)
-        assert again.updates == run[0].updates
-        assert same(again.translator.model, run[0].translator.model)
-        other = train(MINIATURE, 4)
-        assert not same(other.translator.model, run[0].translator.model)
-        assert other.updates[0].loss != run[0].updates[0].loss
-
-    def test_looking_at_it_while_it_trains_changes_nothing(self, run):
-        """Translating uses no random number and leaves the mode as it was."""
-        examples = MINIATURE.corpus.held_out(7, 0)
-        watched = train(MINIATURE, 3, lambda update, translator: score(translator, examples))
-        assert same(watched.translator.model, run[0].translator.model)
-
-    def test_it_can_be_kept_loaded_and_scored(self, run, tmp_path):
-        made = run[0].translator
-        save_checkpoint(tmp_path, made.model, made.tokenizer, recipe=MINIATURE.name, seed=3)
-        examples = MINIATURE.corpus.held_out(11, 0)
-        result = score(Translator.load(tmp_path), examples)
-        assert result == score(run[0].translator, examples)
-        assert result.total == 11 == sum(total for _, total in result.by_group.values())
-
-    def test_its_record_is_valid_and_says_what_happened(self, run, tmp_path):
-        made = run[0]
-        result = Score(9, 13, {1: (2, 3), 2: (3, 5), 3: (4, 5)})
-        record = run_record(MINIATURE, 3, made, result, "annotated train …", {2: 0.25, 4: 0.5})
-        path = records.write(record, tmp_path)
-        assert records.read(path) == record
-        assert path.parent.name == record.experiment == record.recipe == "copy-three"
-        assert (record.seed, record.kind, record.precision) == (3, "cpu", "float32")
-        assert record.column("step") == [2, 4] and record.column("accuracy") == [0.25, 0.5]
-        for step, loss, rate in zip(*map(record.column, ("step", "loss", "rate")), strict=True):
-            update = made.updates[step - 1]
-            assert loss == pytest.approx(update.loss, abs=1e-4)
-            assert rate == pytest.approx(update.rate, rel=1e-3)
-        tokens = [update.tokens for update in made.updates]
-        assert record.tokens_per_update == round(sum(tokens) / 5)
-        found = {name: metric["value"] for name, metric in record.metrics.items()}
-        assert found == {
-            "exact": 9 / 13, "tested": 13,
-            "exact_letters_1": 0.6667, "exact_letters_2": 0.6, "exact_letters_3": 0.8,
+class TestReport:
+    def test_of_a_thousand_held_out_sentences_by_group_in_words_numbers_and_json(self):
+        corpus = RECIPES["numbers-en-de"].corpus
+        examples = corpus.held_out(1000, 1_000_000)
+        known = [e for e in examples if e.group == 3][:31] + [e for e in examples if e.group > 4]
+        report = corpus.test(Knowing("numbers-en-de", known))
+        by_group = {n: [e for e in examples if e.group == n] for n in range(1, 7)}
+        right = {n: sum(e in known for e in group) for n, group in by_group.items()}
+        assert report.lines[0] == (
+            f"{len(known)} of 1000 held-out sentences exactly right ({len(known) / 1000:.1%})"
+        )
+        assert [line.split() for line in report.lines[1:]] == [
+            f"{n} digits: {right[n]} of {len(group)}".split() for n, group in by_group.items()
+        ]
+        assert right[5] > 100 and right[2] == 0
+        assert report.facts == {
+            "right": len(known), "total": 1000, "accuracy": len(known) / 1000,
+            "by_digits": {n: {"right": right[n], "total": len(by_group[n])} for n in by_group},
         }  # fmt: skip
-        assert record.versions["torch"] == torch.__version__
+        unsure = report.metrics.pop("perplexity")["value"]
+        assert 100 < unsure < 2 * 420  # of a model that knows nothing: about its vocabulary
+        found = {name: metric["value"] for name, metric in report.metrics.items()}
+        shares = {f"exact_digits_{n}": right[n] / len(by_group[n]) for n in by_group}
+        assert found == pytest.approx(
+            {"exact": len(known) / 1000, "tested": 1000} | shares, abs=1e-4
+        )
+        assert report.translations == [], "what is exact needs no second look"
+
+    def test_a_look_during_training_is_at_a_hundred_of_them(self):
+        corpus = RECIPES["copy"].corpus
+        examples = corpus.held_out(100, 1_000_000)
+        watched = corpus.watch(Knowing("copy", examples[:37]))
+        same = sum(e in examples[:37] for e in examples)
+        assert watched == {"accuracy": same / 100} and same >= 37
+        assert corpus.say({"accuracy": 0.37}) == "37% of 100 unseen sentences right"
+
+    def test_perplexity_is_of_the_right_answers(self):
+        """The shipped model is nearly sure of each piece; one with random weights is not."""
+        shipped_model = Translator.load("numbers-en-de")
+        examples = Numbers().held_out(53, 0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(exact, "TESTED", 53)
+            report = Numbers().test(shipped_model)
+        assert len(examples) == report.metrics["tested"]["value"] == 53
+        # Smoothing takes a tenth of the probability: 1 / 0.9 is what it leaves to be reached.
+        assert 1 < report.metrics["perplexity"]["value"] < 1.3
+        assert math.isfinite(report.metrics["perplexity"]["value"])
 
 
 @pytest.fixture(scope="module")
@@ -352,30 +314,3 @@ class TestShippedWeights:
         result = score(translator, Numbers().examples(unseen))
         assert result.by_group == {digits: (result.right, result.total)}
         assert result.accuracy >= 0.97, result
-
-
-RECORDED = sorted({path.name for path in (files("annotated") / "results").iterdir()} & {*RECIPES})
-
-
-class TestRecords:
-    @pytest.mark.parametrize("name", RECORDED)
-    def test_they_are_of_the_recipe_as_it_is(self, name):
-        recipe = recipe_named(name)
-        for record in records.find(name):
-            assert record.recipe == name
-            assert record.command == f"annotated train --recipe {name} --seed {record.seed}"
-            assert record.column("step")[-1] == recipe.training.steps
-            assert record.curve[-1]["rate"] == pytest.approx(last_rate(recipe), rel=1e-3)
-            assert f"exact_{recipe.corpus.groups}_6" in record.metrics
-
-    def test_three_seeds_of_the_books_recipe_reach_99_per_cent_and_97_for_every_length(self):
-        found = {record.seed: record.metrics for record in records.find("numbers-en-de")}
-        assert {0, 1, 2} <= set(found)
-        for metrics in found.values():
-            assert metrics["tested"]["value"] == 1000 and metrics["exact"]["value"] >= 0.99
-            assert all(metrics[f"exact_digits_{n}"]["value"] >= 0.97 for n in range(2, 7))
-
-
-def test_letters_to_copy_are_held_out_by_the_copy_tasks_rule():
-    assert all(copying.held_out(e.source) for e in Copying().held_out(101, 0))
-    assert all(copying.training_side(e.source) for e in Copying(count=101).training(0))

@@ -1,0 +1,17 @@
+"""Measuring: what a training step costs, counted and timed."""
+
+from annotated.benchmark.flops import Cost, Work, paper_cost, work
+from annotated.benchmark.step import Rate, Sample, Steps, matrix_rate, step_record, step_time
+
+__all__ = [
+    "Cost",
+    "Rate",
+    "Sample",
+    "Steps",
+    "Work",
+    "matrix_rate",
+    "paper_cost",
+    "step_record",
+    "step_time",
+    "work",
+]

@@ -1,0 +1,169 @@
+"""§5.1: what ways of making batches waste on padding, and what that costs.
+
+    python -m annotated.benchmark.padding multi30k-en-de --record FOLDER
+
+measures them on the training pairs of a recipe and writes a record of it, named
+"padding-" and the recipe's name.
+"""
+
+import argparse
+import datetime
+import math
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from annotated import records
+from annotated.data.batches import (
+    Pair,
+    batch_plan,
+    collate,
+    fixed_batches,
+    padding_waste,
+    pair_lengths,
+    token_batches,
+)
+from annotated.model import Transformer
+from annotated.recipes import Recipe, override, recipe_named
+from annotated.records import Number, Record
+from annotated.training import Trainer
+
+RANDOM = 1e6  # a spread so large that lengths decide nothing
+BUDGETS = (4096, 25_000)  # beside the recipe's own
+SPREADS = (0.0, 1.0, 2.0, 6.0, RANDOM)
+SAMPLE, ROUNDS = 2000, 5  # pairs that are trained on to be timed, and how often
+
+Batches = list[list[Pair]]
+
+
+def ways(pairs: Sequence[Pair], budget: int, seed: int) -> dict[str, Batches]:
+    """§5.1: one epoch in four ways: fixed size or budget, random or alike.
+
+    The fixed size is the one that makes as many batches as the budget does
+    when lengths are alike, so that one batch has as many tokens on average.
+    """
+    count = len(batch_plan(pair_lengths(pairs), budget, seed))
+    size = math.ceil(len(pairs) / count)
+    return {
+        "fixed-random": list(fixed_batches(pairs, size, seed, spread=RANDOM)),
+        "fixed-alike": list(fixed_batches(pairs, size, seed)),
+        "budget-random": list(token_batches(pairs, budget, seed, spread=RANDOM)),
+        "budget-alike": list(token_batches(pairs, budget, seed)),
+    }
+
+
+def largest(batches: Batches) -> int:
+    """The places of the largest batch, on its larger side: its memory."""
+    return max(len(batch) * int(1 + pair_lengths(batch).max()) for batch in batches)
+
+
+def tokens(batches: Batches) -> list[int]:
+    """The target tokens of each batch: what its gradient is the mean of."""
+    return [int((1 + pair_lengths(batch)[:, 1]).sum()) for batch in batches]
+
+
+def speed(recipe: Recipe, pairs: Sequence[Pair], seed: int) -> dict[str, float]:
+    """Target tokens in a second of processor time, for each of the `ways`.
+
+    The recipe's model is trained on the same pairs in each way, in turns; the
+    median of `ROUNDS` counts. Processor time, because other programs run too.
+    """
+    made = ways(pairs, recipe.training.batch_tokens, seed)
+    taken: dict[str, list[float]] = {way: [] for way in made}
+    ids = recipe.model
+    for _ in range(ROUNDS):
+        for way, batches in made.items():
+            torch.manual_seed(seed)
+            trainer = Trainer(Transformer(recipe.model), recipe.training, seed)
+            padded = [collate(b, ids.pad_id, ids.bos_id, ids.eos_id) for b in batches]
+            trainer.update(padded[0])  # the first makes what is kept
+            start = time.process_time()
+            for batch in padded:
+                trainer.update(batch)
+            taken[way].append(time.process_time() - start)
+    total = sum(tokens(made["budget-alike"]))
+    return {way: total / statistics.median(seconds) for way, seconds in taken.items()}
+
+
+def measures(pairs: Sequence[Pair], budget: int, seed: int) -> dict[str, Number]:
+    """What padding takes in each of the `ways`, and how uneven batches are."""
+    found: dict[str, Number] = {"pairs": len(pairs)}
+    for way, batches in ways(pairs, budget, seed).items():
+        waste, counts = padding_waste(batches), tokens(batches)
+        found |= {
+            f"padding_{way}": round(waste.both, 4),
+            f"padding_source_{way}": round(waste.source, 4),
+            f"padding_target_{way}": round(waste.target, 4),
+            f"batches_{way}": len(batches),
+            f"largest_{way}": largest(batches),
+            f"fewest_tokens_{way}": min(counts),
+            f"most_tokens_{way}": max(counts),
+        }
+    return found
+
+
+def curve(pairs: Sequence[Pair], budgets: Sequence[int], seed: int) -> list[dict[str, Number]]:
+    """Padding for each budget and spread."""
+    points = []
+    for budget in budgets:
+        for spread in SPREADS:
+            batches = list(token_batches(pairs, budget, seed, spread=spread))
+            padding = round(padding_waste(batches).both, 4)
+            points.append({
+                "budget": budget, "spread": spread, "padding": padding, "batches": len(batches),
+            })
+    return points
+
+
+def padding_record(recipe: Recipe, seed: int, command: str) -> Record:
+    """All that is measured here on the training pairs of a recipe."""
+    start = time.perf_counter()
+    tokenizer = recipe.corpus.tokenizer()
+    pairs, _ = recipe.corpus.training_ids(tokenizer, seed)
+    recipe = replace(recipe, model=replace(recipe.model, vocab_size=tokenizer.vocab_size))
+    budget = recipe.training.batch_tokens
+    found = measures(pairs, budget, seed)
+    points = curve(pairs, sorted({budget, *BUDGETS}), seed)
+    every = max(1, len(pairs) // SAMPLE)  # a corpus may be sorted by length
+    rates = speed(recipe, pairs[::every][:SAMPLE], seed)
+    found |= {f"tokens_per_second_{way}": round(rate) for way, rate in rates.items()}
+    counts = tokens(list(token_batches(pairs, budget, seed)))
+    return Record(
+        experiment=f"padding-{recipe.name}", command=command, recipe=recipe.name, seed=seed,
+        commit=records.this_commit(), precision=recipe.training.precision,
+        seconds=round(time.perf_counter() - start, 1),
+        tokens_per_update=round(statistics.mean(counts)), curve=points,
+        metrics=as_metrics(found), date=datetime.date.today().isoformat(),
+        **records.this_machine(),
+    )
+
+
+def as_metrics(found: Mapping[str, Number]) -> dict[str, dict[str, Number]]:
+    return {name: {"value": value} for name, value in found.items()}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """One measurement from the command line."""
+    parser = argparse.ArgumentParser("python -m annotated.benchmark.padding", description=(
+        "Measure the padding of a recipe's batches, and keep a record of it."))
+    parser.add_argument("recipe")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--record", type=Path, default=Path("results"), metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    changes = "".join(f" --set {change}" for change in given.set)
+    command = f"python -m annotated.benchmark.padding {given.recipe} --seed {given.seed}{changes}"
+    try:
+        recipe = override(recipe_named(given.recipe), given.set)
+        record = padding_record(recipe, given.seed, command)
+    except (ValueError, FileNotFoundError) as error:
+        parser.error(str(error))
+    print(records.write(record, given.record))
+
+
+if __name__ == "__main__":
+    main()

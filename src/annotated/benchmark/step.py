@@ -1,0 +1,358 @@
+"""§5.2: how long a training step takes, beside what the chip could do.
+
+The steps are the real ones, `Trainer.update`, on random ids in sentences of
+realistic lengths. The two numbers beside a time are the work it was
+(`flops.work`) and the rate of the chip, measured by plain matrix products.
+"""
+
+import datetime
+import itertools
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from annotated import paper
+from annotated.benchmark.flops import work
+from annotated.data.batches import Batch, batch_plan, collate
+from annotated.model import Transformer, TransformerConfig
+from annotated.records import Record, this_commit, this_machine
+from annotated.training import Trainer, TrainingConfig
+
+# A log-normal length of the source, in pieces without EOS, and a log-normal ratio of target to
+# source: mean and deviation of the logarithms on newstest2013, English-German, cut by a shared
+# BPE of 37 000 from newstest 2008-2012. The mean is 24 pieces, one sentence in twenty has over 56.
+SOURCE_LOG, RATIO_LOG = (3.0, 0.63), (0.06, 0.19)
+LONGEST = int(paper.RELEASED["max_length"].value) - 1  # the released code's limit, EOS aside
+SIZES = {"cuda": (2048, 4096, 8192, 16384), "cpu": (256, 512, 1024, 2048)}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+POOL = 200_000  # sentences to choose batches from: more of one length, less padding
+BATCHES = 8  # different ones, over and over: a run on one shape alone would flatter caches
+
+
+class Product(NamedTuple):
+    """One timing of a product of two ``size`` × ``size`` matrices."""
+
+    size: int
+    seconds: float
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.size**3
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What the chip does in matrix products alone: its measured matrix rate."""
+
+    products: tuple[Product, ...]
+
+    @property
+    def by_size(self) -> dict[int, float]:
+        """Size -> median FLOPs per second."""
+        rates: dict[int, list[float]] = {}
+        for product in self.products:
+            rates.setdefault(product.size, []).append(product.flops / product.seconds)
+        return {size: median(found) for size, found in rates.items()}
+
+    @property
+    def best(self) -> float:
+        """FLOPs per second at the best size."""
+        return max(self.by_size.values())
+
+
+def matrix_rate(
+    device: str | torch.device, dtype: torch.dtype, seconds: float = 4.0
+) -> Rate:
+    """FLOPs per second of square products of random numbers, over `SIZES`.
+
+    Random, because zeros multiply faster on some chips. ``seconds`` are shared
+    by the sizes: each gets three to nine timings, and sizes that one alone
+    would take too long are left out. float32 is what torch is set to do with
+    it, by default the full precision.
+    """
+    device = torch.device(device)
+    products: list[Product] = []
+    for size in SIZES[device.type]:
+        if products and _expected(products[-1], size) > seconds / 4:
+            break
+        a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        out = torch.empty_like(a)
+        timed(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), device)  # set up
+        once = timed(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), device)
+        repeats = max(1, min(50, int(0.02 / once)))  # so that starting them doesn't count
+        share = time.perf_counter() + seconds / len(SIZES[device.type])
+
+        def several(a=a, b=b, out=out, repeats=repeats) -> None:
+            for _ in range(repeats):
+                torch.mm(a, b, out=out)
+
+        for taken in range(9):
+            if taken >= 3 and time.perf_counter() > share:
+                break
+            products.append(Product(size, timed(several, device) / repeats))
+    return Rate(tuple(products))
+
+
+def _expected(last: Product, size: int) -> float:
+    return last.seconds * (size / last.size) ** 3
+
+
+def timed(run: Callable[[], object], device: torch.device) -> float:
+    """Seconds until the device has done what ``run`` asks of it."""
+    _wait(device)
+    start = time.perf_counter()
+    run()
+    _wait(device)
+    return time.perf_counter() - start
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def sentence_lengths(count: int, seed: int, longest: int = LONGEST) -> np.ndarray:
+    """§5.1: pieces of source and target, (count, 2), EOS aside: 1 to ``longest``."""
+    chance = np.random.default_rng(seed)
+    source = chance.lognormal(*SOURCE_LOG, size=count)
+    target = source * chance.lognormal(*RATIO_LOG, size=count)
+    lengths = np.stack([source, target], axis=1).round().clip(1, longest)
+    return lengths.astype(np.int32)
+
+
+def full_batches(config: TransformerConfig, budget: int, count: int, seed: int) -> list[Batch]:
+    """§5.1: ``count`` batches of random ids, each at least half full.
+
+    They are among those that `batch_plan` makes of ``POOL`` sentences. The
+    budget is in tokens a side, padding included; no id is a special one but
+    BOS and EOS in their places. Raises ValueError for a budget under 8.
+    """
+    if budget < 8:
+        raise ValueError(f"budget is {budget}; expected at least 8 tokens")
+    longest = min(LONGEST, budget - 1)
+    words = [i for i in range(config.vocab_size) if i not in _special(config)]
+    chance, found = random.Random(seed), []
+    for attempt in itertools.count(seed):
+        lengths = sentence_lengths(POOL, attempt, longest)
+        for places in batch_plan(lengths, budget, attempt):
+            if 2 * len(places) * (1 + lengths[places].max()) <= budget:
+                continue
+            rows = [
+                tuple(chance.choices(words, k=length) for length in pair)
+                for pair in lengths[places].tolist()
+            ]
+            found.append(collate(rows, *_special(config)))
+            if len(found) == count:
+                return found
+
+
+def _special(config: TransformerConfig) -> tuple[int, int, int]:
+    return config.pad_id, config.bos_id, config.eos_id
+
+
+class Sample(NamedTuple):
+    """One update: its time, its tokens without padding, its padded work."""
+
+    seconds: float
+    source_tokens: int
+    target_tokens: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class Steps:
+    """§5.2: the updates timed, and what they needed.
+
+    ``budget`` is in tokens a side and update, padding included; ``padding``
+    the share of it that was padding, 0 to 1. ``peak_bytes`` is the device's
+    memory at most, on a CPU that of the whole process; None if unknown.
+    """
+
+    model: str
+    parameters: int
+    precision: str
+    device: str
+    budget: int
+    micro_batches: int
+    padding: float
+    samples: tuple[Sample, ...]
+    peak_bytes: int | None
+
+    @property
+    def seconds(self) -> tuple[float, float, float]:
+        """First quartile, median and third quartile of an update's seconds."""
+        return tuple(quantiles([s.seconds for s in self.samples], n=4, method="inclusive"))
+
+    def per_second(self, name: str) -> float:
+        """Median of a sample's ``name`` ("target_tokens", "flops", …) per second."""
+        return median(getattr(sample, name) / sample.seconds for sample in self.samples)
+
+
+def step_time(
+    model: str | TransformerConfig,
+    device: str = "cpu",
+    precision: str = "float32",
+    budget: int = paper.TRAINING.target_tokens,
+    *,
+    seconds: float = 60.0,
+    samples: int = 40,
+    micro_batches: int = 1,
+    compile: bool = False,
+    seed: int = 0,
+) -> Steps:
+    """§5.2: time updates of a fresh model ("base", "big" or a configuration).
+
+    ``budget`` tokens a side and update, divided among ``micro_batches``;
+    where a GPU's memory is too small for them, among twice as many, and so
+    on. Stops after ``samples`` updates or ``seconds``, but not before three.
+    Updates to warm up come before: one on a CPU, every batch once on a GPU.
+    """
+    config = getattr(TransformerConfig, model)() if isinstance(model, str) else model
+    name = model if isinstance(model, str) else "custom"
+    while True:
+        try:
+            return _steps(
+                name, config, torch.device(device), precision, budget, seconds, samples,
+                micro_batches, compile, seed,
+            )  # fmt: skip
+        except torch.OutOfMemoryError:
+            if micro_batches >= 64:
+                raise
+            micro_batches *= 2
+        torch.cuda.empty_cache()
+
+
+def _steps(
+    name, config, device, precision, budget, seconds, samples, micro_batches, compile, seed
+) -> Steps:
+    start = time.perf_counter()
+    training = TrainingConfig(
+        batch_tokens=budget, micro_batches=micro_batches, precision=precision, compile=compile
+    )
+    on_gpu = device.type == "cuda"
+    count = BATCHES if on_gpu else 2
+    made = full_batches(config, budget // micro_batches, count * micro_batches, seed)
+    groups = [made[i : i + micro_batches] for i in range(0, len(made), micro_batches)]
+    torch.manual_seed(seed)
+    with device:
+        net = Transformer(config)
+    trainer = Trainer(net, training, seed)
+    _reset_peak(device)
+    for group in groups if on_gpu else groups[:1]:
+        trainer.update(*group)
+    taken: list[Sample] = []
+    for group in itertools.cycle(groups):
+        spent = timed(lambda group=group: trainer.update(*group), device)
+        taken.append(_sample(config, group, spent))
+        over = time.perf_counter() - start > seconds
+        if len(taken) == samples or (over and len(taken) >= 3):
+            break
+    padded = sum(b.source.numel() + b.labels.numel() for group in groups for b in group)
+    real = sum(_tokens(x, config) for g in groups for b in g for x in (b.source, b.labels))
+    return Steps(
+        model=name,
+        parameters=sum(p.numel() for p in net.parameters()),
+        precision=precision,
+        device=device.type,
+        budget=budget,
+        micro_batches=micro_batches,
+        padding=1 - real / padded,
+        samples=tuple(taken),
+        peak_bytes=_peak(device),
+    )
+
+
+def _tokens(ids: torch.Tensor, config: TransformerConfig) -> int:
+    return int((ids != config.pad_id).sum())
+
+
+def _sample(config: TransformerConfig, group: Sequence[Batch], seconds: float) -> Sample:
+    shapes = [(*batch.source.shape, batch.target.shape[1]) for batch in group]
+    return Sample(
+        seconds,
+        sum(_tokens(batch.source, config) for batch in group),
+        sum(_tokens(batch.labels, config) for batch in group),
+        sum(work(config, *shape).update for shape in shapes),
+    )
+
+
+def _reset_peak(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    try:  # Linux: the peak counts from here on
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:  # then from the start of the process
+        pass
+
+
+def _peak(device: torch.device) -> int | None:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    line = next((line for line in status.splitlines() if line.startswith("VmHWM")), "")
+    return int(line.split()[1]) * 1024 if line else None
+
+
+def step_record(
+    steps: Steps, rate: Rate, *, experiment: str, command: str, seed: int, commit: str = ""
+) -> Record:
+    """§5.2: the times as a record, the chip's matrix rate beside them.
+
+    Raw samples are the points of the curve: updates have tokens (without
+    padding, a side), products of the matrix rate have a ``matrix_size``.
+    ``utilisation`` is the updates' FLOPs per second over the matrix rate.
+    """
+    first, middle, third = steps.seconds
+    flops = steps.per_second("flops")
+    metrics = {
+        "step_seconds": middle,
+        "step_seconds_first_quartile": first,
+        "step_seconds_third_quartile": third,
+        "target_tokens_per_second": steps.per_second("target_tokens"),
+        "source_tokens_per_second": steps.per_second("source_tokens"),
+        "flops_per_second": flops,
+        "matrix_flops_per_second": rate.best,
+        "utilisation": flops / rate.best,
+        "update_flops": median(sample.flops for sample in steps.samples),
+        "budget": steps.budget,
+        "micro_batches": steps.micro_batches,
+        "padding": steps.padding,
+        "parameters": steps.parameters,
+    }
+    if steps.peak_bytes is not None:
+        metrics["peak_memory_bytes"] = steps.peak_bytes
+    no_tokens = {"source_tokens": None, "target_tokens": None}
+    curve = [{**sample._asdict(), "matrix_size": None} for sample in steps.samples] + [
+        {"seconds": p.seconds, **no_tokens, "flops": p.flops, "matrix_size": p.size}
+        for p in rate.products
+    ]
+    return Record(
+        experiment=experiment,
+        command=command,
+        recipe=None,
+        seed=seed,
+        commit=commit or this_commit(),
+        precision=steps.precision,
+        seconds=_short(sum(point["seconds"] for point in curve)),
+        tokens_per_update=round(sum(s.target_tokens for s in steps.samples) / len(steps.samples)),
+        curve=[{name: _short(value) for name, value in point.items()} for point in curve],
+        metrics={name: {"value": _short(value)} for name, value in metrics.items()},
+        date=datetime.date.today().isoformat(),
+        **this_machine(steps.device),
+    )
+
+
+def _short(value: float | int | None) -> float | int | None:
+    """Five digits of what was measured; counts stay whole."""
+    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,0 +1,133 @@
+"""§3: the decoding loop, one distribution a call, and the piece it writes."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+from matplotlib.textpath import text_to_path
+from torch import Tensor
+
+from annotated.data.tokenizer import Tokenizer
+from annotated.figures.style import BLUE, GREY, ORANGE, figure, style
+
+READ, REST = "#d3e5f2", "#c9c9c9"
+BAR = 2.6  # inches of a bar for probability 1
+LINE = 0.28  # inches from line to line
+HEAD = 1.1  # inches for "call 1 reads"
+
+
+def spellings(tokenizer: Tokenizer) -> list[str]:
+    """Every piece with the blank it may begin with: "␣two" begins a word.
+
+    Elsewhere pieces are shown without it, where two of them can read alike.
+    """
+    hyphen = tokenizer.encode("-")[-1]
+    names = ["PAD", "BOS", "EOS"]
+    for id in range(len(names), tokenizer.vocab_size):
+        piece = tokenizer.piece(id)
+        begins = tokenizer.decode([hyphen, id])[1:] == f" {piece}"
+        names.append(f"␣{piece}" if begins else piece)
+    return names
+
+
+def decoding_loop(
+    distributions: Float[Tensor, "n vocab"], names: Sequence[str], top: int = 3
+) -> Figure:
+    """Per call what the decoder reads and its likeliest pieces, as bars.
+
+    The first call reads BOS; each later one reads also what the calls before
+    it found likeliest. Under the ``top`` pieces of a call one bar holds all
+    others together, so that the bars of a call sum to 1. Raises ValueError
+    for rows that are no probabilities, or a ``top`` or names that do not fit.
+    """
+    _check(distributions, names, top)
+    most = distributions.topk(top)
+    written = [names[ids[0]] for ids in most.indices]
+    likely = [names[i] for i in most.indices.flatten()]
+    label = max(map(_inches, [*likely, f"{len(names) - top} others"])) + 0.1
+    width = HEAD + sum(_inches(piece) + 0.26 for piece in ["BOS", *written[:-1]])
+    width = max(width, label + BAR + 0.75) + 0.45  # the arrows run at the right
+    height = len(written) * (top + 2.6) * LINE - 0.4 * LINE
+    with style():
+        fig, ax = figure(width, height)
+        fig.get_layout_engine().set(w_pad=0, h_pad=0)
+        ax.set_xlim(-0.05, width)
+        ax.set_ylim(-height, 0)
+        ax.axis("off")
+        for call, (shares, ids) in enumerate(zip(most.values, most.indices, strict=True)):
+            y = -(call * (top + 2.6) + 0.55) * LINE
+            end = _reads(ax, call, y, ["BOS", *written[:call]])
+            if call:
+                _back(ax, width - 0.12, end, y + (top + 1.6) * LINE, y)
+            rows = [(names[i], p) for i, p in zip(ids, shares.tolist(), strict=True)]
+            if top < len(names):
+                rows.append((f"{len(names) - top} others", max(0.0, 1 - sum(shares.tolist()))))
+            _bars(ax, label, y - LINE, rows, top)
+    return fig
+
+
+def _inches(text: str) -> float:
+    """Width in the style's size, bold."""
+    font = FontProperties(family="DejaVu Sans", size=11, weight="bold")
+    return text_to_path.get_text_width_height_descent(text, font, False)[0] / 72
+
+
+def _check(distributions: Tensor, names: Sequence[str], top: int) -> None:
+    calls, vocab = distributions.shape
+    if not calls:
+        raise ValueError("distributions hold no call; expected at least one")
+    if len(names) != vocab:
+        raise ValueError(f"{len(names)} names for {vocab} pieces; expected one each")
+    if not 1 <= top <= len(names):
+        raise ValueError(f"top is {top}; expected 1 to {len(names)}, the number of pieces")
+    sums = distributions.sum(1)
+    if (distributions < 0).any() or not torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
+        raise ValueError("distributions hold no probabilities; expected rows that sum to 1")
+
+
+def _reads(ax: Axes, call: int, y: float, pieces: Sequence[str]) -> float:
+    """The line above the bars; gives the right end of its last piece."""
+    ax.text(0, y, f"call {call + 1}", va="center", weight="bold")
+    ax.text(HEAD, y, "reads", ha="right", va="center", color=GREY)
+    x = HEAD + 0.1
+    for place, piece in enumerate(pieces):
+        wide = _inches(piece) + 0.16
+        new = place == len(pieces) - 1 and call > 0
+        ax.add_patch(FancyBboxPatch(
+            (x, y - 0.1), wide, 0.2, boxstyle="round,pad=0,rounding_size=0.05", facecolor=READ,
+            edgecolor=ORANGE if new else READ, linewidth=1.5, mutation_aspect=1,
+        ))
+        ax.text(x + wide / 2, y - 0.005, piece, ha="center", va="center")
+        x += wide + 0.1
+    return x - 0.1
+
+
+def _bars(ax: Axes, label: float, y: float, rows: Sequence[tuple[str, float]], top: int) -> None:
+    for place, (name, share) in enumerate(rows):
+        color = BLUE if place == 0 else REST if place >= top else GREY
+        line = y - place * LINE
+        ax.text(label - 0.08, line, name, ha="right", va="center",
+                weight="bold" if place == 0 else "normal", color="black" if place < top else GREY)
+        ax.add_patch(Rectangle((label, line - 0.09), BAR * share, 0.18, color=color, linewidth=0))
+        ax.text(label + BAR * share + 0.07, line, percent(share), va="center",
+                color="black" if place < top else GREY)
+
+
+def percent(share: float) -> str:
+    """A probability in per cent, with the digits that a small one needs."""
+    return f"{100 * share:.1f} %" if share >= 0.001 else f"{100 * share:.2f} %"
+
+
+def _back(ax: Axes, right: float, end: float, above: float, here: float) -> None:
+    """From the likeliest piece of a call to the next, which reads it."""
+    start = right - 0.4
+    ax.plot([start, right, right], [above, above, here], color=ORANGE, linewidth=2,
+            solid_joinstyle="round", solid_capstyle="butt")
+    ax.add_patch(FancyArrowPatch(
+        (right + 0.01, here), (end + 0.03, here), arrowstyle="-|>", mutation_scale=13,
+        color=ORANGE, linewidth=2, shrinkA=0, shrinkB=0,
+    ))

@@ -1,0 +1,66 @@
+"""§5.4: how sure models are of the right piece, and what each way of training scores."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+from matplotlib.figure import Figure
+
+from annotated.figures.style import BLUE, GREEN, GREY, ORANGE, RED, figure, style
+
+COLORS = (BLUE, ORANGE, GREEN)
+MARKERS = "osD"
+
+
+def confidence(
+    shares: Mapping[str, Sequence[float]], ceilings: Mapping[str, float], start: float = 0.0
+) -> Figure:
+    """One histogram a model: share of predictions by probability of the right piece.
+
+    ``shares`` are those of equal bins from 0 to 1 and add up to 1. A model in
+    ``ceilings`` has a line at the most that its training rewards. Probabilities
+    below ``start`` are not drawn.
+    """
+    with style():
+        fig, axes = figure(6.4, 1.2 + 1.7 * len(shares), len(shares), 1, sharex=True, squeeze=False)
+        for ax, (label, heights), color in zip(axes.flat, shares.items(), cycle(COLORS)):
+            if abs(sum(heights) - 1) > 1e-3:
+                raise ValueError(f"the shares of {label} add up to {sum(heights):.3f}, expected 1")
+            width = 1 / len(heights)
+            left = [width * i for i in range(len(heights))]
+            ax.bar(left, heights, width, align="edge", color=color, edgecolor="white",
+                   linewidth=0.5)
+            ax.set_title(label)
+            if label in ceilings:
+                ax.axvline(ceilings[label], color=RED, linestyle="--")
+                ax.annotate(
+                    f"ceiling {ceilings[label]:.3f}", (ceilings[label], 0.9), xytext=(-6, 0),
+                    xycoords=("data", "axes fraction"), textcoords="offset points",
+                    ha="right", va="center", color=RED,
+                )
+        axes[-1, 0].set_xlim(start, 1)
+        axes[-1, 0].set_xlabel("probability of the right piece")
+        fig.supylabel("share of predictions", fontsize=11)
+    return fig
+
+
+def by_seed(panels: Mapping[str, Mapping[str, Sequence[float]]], score: str) -> Figure:
+    """One panel each, side by side: a dot a seed above its setting, a line at their mean.
+
+    ``panels`` is title → setting → the score of each seed, a share from 0 to 1.
+    """
+    with style():
+        fig, axes = figure(6.4, 3.4, 1, len(panels), sharey=True, squeeze=False)
+        for ax, (title, settings) in zip(axes.flat, panels.items()):
+            for place, (values, color, marker) in enumerate(
+                zip(settings.values(), cycle(COLORS), cycle(MARKERS))
+            ):
+                mean = sum(values) / len(values)
+                ax.plot([place - 0.25, place + 0.25], [mean, mean], color=GREY)
+                spread = [place + 0.1 * (i - (len(values) - 1) / 2) for i in range(len(values))]
+                ax.plot(spread, values, marker, color=color, markersize=6)
+            ax.set_xticks(range(len(settings)), settings)
+            ax.set_xlim(-0.5, len(settings) - 0.5)
+            ax.set_title(title)
+        axes[0, 0].set_ylim(-0.03, 1.03)
+        axes[0, 0].set_ylabel(score)
+    return fig

@@ -1,0 +1,77 @@
+"""Batches are drawn to scale: as much blue as tokens, as much red as padding."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+
+from annotated.data.batches import padding_waste, token_batches
+from annotated.figures.batches import GAP, learning_by_batches, packed, packed_batches
+from annotated.figures.style import BLUE, RED
+
+sides = st.lists(st.just(5), max_size=11)
+corpora = st.lists(st.tuples(sides, sides), min_size=1, max_size=37)
+PAIRS = [([5] * (1 + i % 7), [5] * (1 + i % 5)) for i in range(53)]
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+def count(picture, color):
+    return int((picture == to_rgb(color)).all(-1).sum())
+
+
+@given(corpora, st.integers(12, 97), st.sampled_from([0, 1]))
+def test_the_share_of_red_is_the_waste(pairs, budget, side):
+    batches = list(token_batches(pairs, budget, 0))
+    picture = packed(batches, side)
+    red, blue = count(picture, RED), count(picture, BLUE)
+    assert blue == sum(1 + len(pair[side]) for pair in pairs)
+    assert red / (red + blue) == pytest.approx(padding_waste(batches)[side])
+
+
+def test_rectangles_stand_apart_on_one_line_with_the_longest_row_at_the_bottom():
+    batches = [[([5], [5]), ([5] * 3, [5])], [([5] * 2, [5])]]
+    colors = {to_rgb(BLUE): "b", to_rgb(RED): "r", (1.0, 1.0, 1.0): "."}
+    picture = packed(batches, 0)
+    rows = ["".join(colors[tuple(cell)] for cell in row) for row in picture]
+    assert rows == ["bbbb" + "." * GAP + "bbb", "bbrr" + "." * GAP + "..."]
+
+
+def test_all_panels_have_one_scale_and_their_titles():
+    ways = {
+        "one way": list(token_batches(PAIRS, 97, 0)),
+        "another": list(token_batches(PAIRS, 31, 0)),
+    }
+    axes = packed_batches(ways, side=1).axes
+    assert [ax.get_title(loc="left") for ax in axes] == list(ways)
+    assert axes[0].get_xlim() == axes[1].get_xlim() and axes[0].get_ylim() == axes[1].get_ylim()
+    for ax, batches in zip(axes, ways.values(), strict=True):
+        (image,) = ax.images
+        assert np.array_equal(image.get_array(), packed(batches, 1))
+        left, right, low, high = image.get_extent()
+        assert (high - low, right - left) == image.get_array().shape[:2]
+        assert right <= ax.get_xlim()[1] and high <= ax.get_ylim()[1]
+
+
+def test_a_thick_line_is_the_mean_of_the_thin_ones():
+    curves = {
+        "alike": [{25: 0.0, 50: 0.25}, {25: 0.5, 50: 0.75}],
+        "random": [{25: 0.25, 50: 1.0}, {25: 0.75, 50: 1.0}],
+    }
+    (ax,) = learning_by_batches(curves).axes
+    drawn = {
+        line.get_label(): line.get_ydata() for line in ax.lines if line.get_label() in curves
+    }
+    assert {name: list(ys) for name, ys in drawn.items()} == {
+        "alike": [0.25, 0.5], "random": [0.5, 1.0],
+    }  # fmt: skip
+    assert len(ax.lines) == 6 and len({line.get_color() for line in ax.lines}) == 2
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(curves)
+    low, high = ax.get_ylim()
+    assert low < 0 and high > 1

@@ -1,0 +1,382 @@
+"""A recipe and a seed become a model: the same one each time, also with stops in between."""
+
+import itertools
+import json
+import random
+import re
+import shlex
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotated import records
+from annotated.data.tokenizer import Tokenizer
+from annotated.recipes import (
+    RECIPES,
+    Report,
+    Run,
+    Text,
+    override,
+    recipe_named,
+    run_record,
+    score,
+    train,
+)
+from annotated.recipes.run import Log, identity, read_log
+from annotated.training import Update, learning_rate, save_checkpoint
+from annotated.translation import Translator
+
+
+def weights(model):
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
+
+
+@pytest.fixture(scope="module")
+def run(miniature):
+    """A run of the miniature, and what its callback saw: updates, translators, weights."""
+    seen = []
+    made = train(
+        miniature, 3, lambda update, translator: seen.append((update, translator, weights(
+            translator.model
+        ))),
+    )  # fmt: skip
+    return made, seen
+
+
+class TestRun:
+    def test_it_reports_every_update_with_the_model_as_it_then_is(self, run):
+        made, seen = run
+        assert [update for update, *_ in seen] == made.updates
+        assert [update.step for update in made.updates] == [1, 2, 3, 4, 5]
+        assert all(translator is made.translator for _, translator, _ in seen)
+        for (_, _, one), (_, _, other) in itertools.pairwise(seen):
+            assert any(not torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+    def test_its_end_is_the_mean_of_the_last_checkpoints(self, run):
+        made, seen = run
+        assert made.finished
+        for found, a, b in zip(weights(made.translator.model), seen[2][2], seen[4][2], strict=True):
+            torch.testing.assert_close(found, (a + b) / 2, rtol=1e-6, atol=1e-7)
+
+    def test_the_model_is_the_recipes_with_the_tokenizers_vocabulary(self, run, miniature):
+        model, pieces = run[0].translator.model, run[0].translator.tokenizer
+        assert model.config == replace(miniature.model, vocab_size=pieces.vocab_size)
+        assert pieces.to_json() == RECIPES["copy"].corpus.tokenizer().to_json()
+        assert not model.training
+        assert run[0].seconds > 0
+
+    def test_the_same_seed_is_the_same_run_bit_for_bit(self, run, miniature):
+        torch.manual_seed(11)
+        random.seed(11)
+        again = train(miniature, 3)
+        assert again.updates == run[0].updates
+        assert same(again.translator.model, run[0].translator.model)
+        other = train(miniature, 4)
+        assert not same(other.translator.model, run[0].translator.model)
+        assert other.updates[0].loss != run[0].updates[0].loss
+
+    def test_looking_at_it_while_it_trains_changes_nothing(self, run, miniature):
+        """Translating uses no random number and leaves the mode as it was."""
+        examples = miniature.corpus.held_out(7, 0)
+        watched = train(miniature, 3, lambda update, translator: score(translator, examples))
+        assert same(watched.translator.model, run[0].translator.model)
+
+    def test_nor_does_a_folder_to_keep_it_in(self, run, miniature, tmp_path):
+        kept = train(miniature, 3, folder=tmp_path)
+        assert kept.updates == run[0].updates and kept.watched == run[0].watched
+        assert same(kept.translator.model, run[0].translator.model)
+
+    def test_it_can_be_kept_loaded_and_scored(self, run, miniature, tmp_path):
+        made = run[0].translator
+        save_checkpoint(tmp_path, made.model, made.tokenizer, recipe=miniature.name, seed=3)
+        examples = miniature.corpus.held_out(11, 0)
+        result = score(Translator.load(tmp_path), examples)
+        assert result == score(run[0].translator, examples)
+        assert result.total == 11 == sum(total for _, total in result.by_group.values())
+
+    def test_it_is_looked_at_twenty_times_or_after_each_update(self, run, miniature, monkeypatch):
+        assert list(run[0].watched) == [1, 2, 3, 4, 5]
+        assert all(set(watched) == {"accuracy"} for watched in run[0].watched.values())
+        looks = itertools.count()
+        look = lambda *_: {"look": float(next(looks))}  # noqa: E731
+        monkeypatch.setattr(type(miniature.corpus), "watch", look)
+        longer = override(miniature, ["training.steps=43", "training.average=1"])
+        watched = train(longer, 3).watched
+        assert list(watched) == list(range(2, 43, 2)) and watched[42] == {"look": 20}
+
+    @pytest.mark.parametrize("setting", ["model.pad_id=5", "model.eos_id=7"])
+    def test_ids_that_are_not_the_tokenizers_are_refused_before_the_first_update(
+        self, miniature, setting
+    ):
+        changed = override(miniature, [setting])
+        with pytest.raises(ValueError, match=r"^the tokenizer has .*; the model expects "):
+            train(changed, 3, lambda *_: pytest.fail("trained for nothing"))
+
+
+def stopping(after):
+    """A stop that is asked for after so many questions."""
+    calls = itertools.count(1)
+    return lambda: next(calls) >= after
+
+
+class TestStops:
+    @pytest.mark.parametrize("after", [1, 2, 4])
+    def test_a_run_with_a_stop_is_the_run_without_one(self, run, miniature, tmp_path, after):
+        first = train(miniature, 3, folder=tmp_path, stop=stopping(after))
+        assert not first.finished and len(first.updates) == after
+        starts = []
+        second = train(
+            miniature, 3, folder=tmp_path, start=lambda run, step: starts.append((step, run))
+        )
+        assert starts == [(after, second)]
+        assert second.finished and second.updates == run[0].updates
+        assert second.watched == run[0].watched
+        assert same(second.translator.model, run[0].translator.model)
+        # The time of both, and not what lies between them.
+        assert second.seconds > first.seconds > 0
+        assert [row["step"] for row in read_log(tmp_path / "log.jsonl")] == [1, 2, 3, 4, 5]
+
+    def test_one_at_each_update(self, run, miniature, tmp_path):
+        for _ in range(4):
+            assert not train(miniature, 3, folder=tmp_path, stop=stopping(1)).finished
+        last = train(miniature, 3, folder=tmp_path, stop=stopping(1))
+        assert last.finished and last.updates == run[0].updates
+        assert same(last.translator.model, run[0].translator.model)
+
+    def test_a_finished_run_makes_no_more_updates_and_ends_the_same(
+        self, run, miniature, tmp_path
+    ):
+        for _ in range(2):
+            made = train(miniature, 3, folder=tmp_path)
+            assert made.finished and made.updates == run[0].updates
+            assert same(made.translator.model, run[0].translator.model)
+
+    def test_what_a_stop_undid_is_made_again(self, run, miniature, tmp_path):
+        """Killed after update 4: the newest state is that of update 3."""
+
+        class Killed(BaseException):
+            pass
+
+        def die(update, translator):
+            if update.step == 4:
+                raise Killed
+
+        with pytest.raises(Killed):
+            train(miniature, 3, die, folder=tmp_path)
+        assert [row["step"] for row in read_log(tmp_path / "log.jsonl")] == [1, 2, 3, 4]
+        with open(tmp_path / "log.jsonl", "a") as file:
+            file.write('{"step": 5, "loss"')  # the kill came in the middle of a line
+        again, starts = [], []
+        second = train(
+            miniature, 3, lambda update, _: again.append(update.step), folder=tmp_path,
+            start=lambda run, step: starts.append(step),
+        )  # fmt: skip
+        assert (starts, again) == ([3], [4, 5])
+        assert second.updates == run[0].updates
+        assert same(second.translator.model, run[0].translator.model)
+        assert [row["step"] for row in read_log(tmp_path / "log.jsonl")] == [1, 2, 3, 4, 5]
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (["training.steps=7"], "training.steps is 5 there, 7 here"),
+            (["model.d_ff=31", "corpus.count=223"], "corpus.count is 211 there, 223 here"),
+            (["model.d_ff=31", "corpus.count=223"], "model.d_ff is 29 there, 31 here"),
+        ],
+    )
+    def test_other_settings_are_refused_and_named_and_change_nothing(
+        self, miniature, tmp_path, change, words
+    ):
+        train(miniature, 3, folder=tmp_path, stop=stopping(3))
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        with pytest.raises(ValueError, match=re.escape(words)):
+            train(override(miniature, change), 3, folder=tmp_path)
+        with pytest.raises(ValueError, match="seed is 3 there, 4 here"):
+            train(miniature, 4, folder=tmp_path)
+        after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        assert after == before and len(before) > 5
+
+    def test_what_was_prepared_for_another_corpus_is_made_anew(
+        self, run, miniature, tmp_path, made, laid_out
+    ):
+        """A run that ended before its first state leaves a tokenizer, but of its own corpus."""
+        pairs = made(97, 0)
+        laid_out(tmp_path / "data", "multi30k-en-de", pairs, pairs[:7], pairs[:7])
+        text = Text("multi30k-en-de", 31, data_dir=str(tmp_path / "data"), any_version=True)
+        other = replace(miniature, corpus=text)
+
+        def stop(run, step):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(other, 3, folder=tmp_path, start=stop)
+        left = Tokenizer.load(tmp_path / "tokenizer.json")
+        assert left.vocab_size == 3 + 256 + 31
+        assert (tmp_path / "train.ids").exists() and (tmp_path / "cleaning.json").exists()
+        second = train(miniature, 3, folder=tmp_path)
+        assert second.updates == run[0].updates
+        assert not (tmp_path / "train.ids").exists()
+        found = Tokenizer.load(tmp_path / "tokenizer.json")
+        assert found.to_json() == run[0].translator.tokenizer.to_json() != left.to_json()
+
+    def test_what_was_prepared_for_the_same_is_not_made_twice(
+        self, miniature, tmp_path, monkeypatch
+    ):
+        """Such as the vocabulary of a run that found its model too large for its machine."""
+        def stop(run, step):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(miniature, 3, folder=tmp_path, start=stop)
+        monkeypatch.setattr(Tokenizer, "train", lambda *_: pytest.fail("learned twice"))
+        smaller = override(miniature, ["training.micro_batches=2"])
+        assert train(smaller, 4, folder=tmp_path).finished
+
+    def test_a_damaged_tokenizer_is_refused_by_name(self, miniature, tmp_path):
+        train(miniature, 3, folder=tmp_path, stop=stopping(1))
+        path = tmp_path / "tokenizer.json"
+        path.write_bytes(path.read_bytes()[:101])
+        with pytest.raises(ValueError, match=re.escape(f"{path} is no tokenizer")):
+            train(miniature, 3, folder=tmp_path)
+
+
+class TestIdentity:
+    def test_it_is_all_but_where_the_data_lie(self):
+        recipe = RECIPES["wmt14-en-de-base"]
+        moved = override(recipe, ["corpus.data_dir=/elsewhere"])
+        assert identity(moved, 0) == identity(recipe, 0) != identity(recipe, 1)
+        for change in ("training.steps=7", "corpus.pairs=7", "model.dropout=0.5"):
+            assert identity(override(recipe, [change]), 0) != identity(recipe, 0)
+        assert json.loads(json.dumps(identity(recipe, 0)))["recipe"] == "wmt14-en-de-base"
+
+
+floats = st.floats(allow_nan=False, allow_infinity=False)
+updates = st.builds(
+    Update, step=st.integers(1, 99), loss=floats, rate=floats, norm=floats,
+    tokens=st.integers(1, 10**6), seconds=floats,
+)  # fmt: skip
+
+
+class TestLog:
+    @given(
+        rows=st.lists(st.tuples(updates, st.dictionaries(st.text(), floats, max_size=2))),
+        cut=st.integers(0, 99), torn=st.text("{}:\"'5 "),
+    )  # fmt: skip
+    def test_it_is_read_as_it_was_written_up_to_the_state(
+        self, run, tmp_path_factory, rows, cut, torn
+    ):
+        path = tmp_path_factory.mktemp("log") / "log.jsonl"
+        rows = [(replace(update, step=n), watched) for n, (update, watched) in enumerate(rows, 1)]
+        first = Run(run[0].translator)
+        with Log(path, first, 0) as log:
+            for update, watched in rows:
+                log.add(update, watched)
+        with open(path, "a") as file:
+            file.write(torn)
+        step = min(cut, len(rows))
+        second = Run(run[0].translator)
+        with Log(path, second, step):
+            pass
+        assert second.updates == [update for update, _ in rows[:step]]
+        # Also what isn't compared.
+        assert [u.seconds for u in second.updates] == [u.seconds for u in first.updates[:step]]
+        assert second.watched == {u.step: watched for u, watched in rows[:step] if watched}
+        assert len(path.read_text().splitlines()) == step
+
+    def test_a_line_that_is_no_document_is_named(self, tmp_path):
+        path = tmp_path / "log.jsonl"
+        path.write_text('{"step": 1}\n{"step"\n{"step": 3}\n')
+        with pytest.raises(ValueError, match=re.escape(f"{path}, line 2 is no JSON document")):
+            read_log(path)
+
+    def test_a_new_run_begins_a_new_one(self, run, tmp_path):
+        path = tmp_path / "log.jsonl"
+        path.write_text("not ours\n")
+        with Log(path, Run(run[0].translator), 0):
+            assert path.read_text() == ""
+
+
+class TestRecord:
+    def test_it_is_valid_and_says_what_happened(self, run, miniature, tmp_path):
+        made = run[0]
+        report = Report({"exact": {"value": 9 / 13}, "tested": {"value": 13}}, [], {})
+        record = run_record(miniature, 3, made, report, "annotated train …")
+        path = records.write(record, tmp_path)
+        assert records.read(path) == record
+        assert path.parent.name == record.experiment == record.recipe == "copy-three"
+        assert (record.seed, record.kind, record.precision) == (3, "cpu", "float32")
+        assert record.column("step") == [1, 2, 3, 4, 5]
+        assert record.column("accuracy") == [w["accuracy"] for w in made.watched.values()]
+        columns = map(record.column, ("step", "loss", "rate", "norm"))
+        for step, loss, rate, norm in zip(*columns, strict=True):
+            update = made.updates[step - 1]
+            assert loss == pytest.approx(update.loss, abs=1e-4)
+            assert (rate, norm) == pytest.approx((update.rate, update.norm), rel=1e-3)
+        tokens = [update.tokens for update in made.updates]
+        assert record.tokens_per_update == round(sum(tokens) / 5)
+        assert record.seconds == round(made.seconds, 1)
+        metrics = {name: metric["value"] for name, metric in record.metrics.items()}
+        spent = sum(update.seconds for update in made.updates) / 5
+        assert metrics == {
+            "exact": 9 / 13, "tested": 13, "update_seconds": pytest.approx(spent, rel=1e-3),
+        }  # fmt: skip
+        assert record.versions["torch"] == torch.__version__
+
+    def test_it_may_be_of_another_experiment(self, run, miniature, tmp_path):
+        half = override(miniature, ["training.precision=bfloat16"])
+        record = run_record(half, 3, run[0], Report({}, [], {}), "…", "no-warmup")
+        assert (record.experiment, record.recipe) == ("no-warmup", "copy-three")
+        assert record.precision == "bfloat16"
+        assert records.write(record, tmp_path).parent == tmp_path / "no-warmup"
+
+
+RESULTS = files("annotated") / "results"
+RECORDED = sorted({path.name for path in RESULTS.iterdir()} & {*RECIPES})
+
+
+def recorded(name):
+    """The recipe as a record's command changes it."""
+    for record in records.find(name):
+        words = shlex.split(record.command)
+        sets = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
+        yield record, words, override(recipe_named(name), sets)
+
+
+class TestRecords:
+    @pytest.mark.parametrize("name", RECORDED)
+    def test_they_are_of_the_recipe_as_it_is(self, name):
+        for record, words, recipe in recorded(name):
+            assert record.recipe == name
+            start = ["annotated", "train", "--recipe", name, "--seed", str(record.seed)]
+            assert words[: len(start)] == start
+            training = recipe.training
+            assert record.column("step")[-1] == training.steps
+            rate = learning_rate(
+                training.steps, recipe.model.d_model, training.warmup_steps, training.factor
+            )
+            assert record.curve[-1]["rate"] == pytest.approx(rate, rel=1e-3)
+            expected = {"bleu_13a", "bleu_literature", "perplexity"}
+            if not isinstance(recipe.corpus, Text):
+                expected = {f"exact_{recipe.corpus.groups}_6"}
+            assert expected <= set(record.metrics)
+
+    def test_three_seeds_of_the_books_recipe_reach_99_per_cent_and_97_for_every_length(self):
+        found = {record.seed: record.metrics for record in records.find("numbers-en-de")}
+        assert {0, 1, 2} <= set(found)
+        for metrics in found.values():
+            assert metrics["tested"]["value"] == 1000 and metrics["exact"]["value"] >= 0.99
+            assert all(metrics[f"exact_digits_{n}"]["value"] >= 0.97 for n in range(2, 7))
+
+    def test_all_folders_of_results_can_be_read(self):
+        for folder in Path(str(RESULTS)).iterdir():
+            if folder.is_dir():
+                assert records.find(folder.name)
