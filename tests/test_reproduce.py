@@ -366,6 +366,14 @@ class TestStages:
         assert value["utilisation"] == pytest.approx(expected, rel=1e-3)
         assert sum(point["matrix_size"] is None for point in record.curve) >= 3
 
+    def test_steps_on_too_slow_a_machine_say_so(self, job, monkeypatch):
+        rate = Rate((Product(100, 2e6 / 1e9),))  # a billion operations a second
+        monkeypatch.setattr(reproduce, "matrix_rate", lambda *_: rate)
+        monkeypatch.setattr(reproduce, "step_time", lambda *_, **__: pytest.fail("not to be run"))
+        outcome = STAGES["step-big"].run(job(seconds=60.0))
+        assert outcome.state == "skipped"
+        assert outcome.note.startswith("too slow a machine: an update of 97 + 97 tokens would take")
+
     def test_numbers_become_letters_where_their_speller_is_missing(self, job, monkeypatch):
         trained = []
         monkeypatch.setattr(
@@ -510,14 +518,20 @@ class TestCommand:
         said, _ = process.communicate(timeout=240)
         spent = time.monotonic() - begun
         assert process.returncode == 0, said
-        assert spent < 120, f"{spent:.0f} s for a minute\n{said}"
-        assert "num2words is not installed: the recipe copy in place of numbers-en-de" in said
+        assert spent < 150, f"{spent:.0f} s for a minute\n{said}"
         assert "multi30k: skipped: needs" in said
+        assert "numbers-en-de-" not in said and "ImportError" not in said
         assert [path.name for path in out.iterdir()] == [reproduce.PACK]
         assert (out / reproduce.PACK).stat().st_size < reproduce.LIMIT
-        kept = {n: data for n, data in inside(out / reproduce.PACK).items() if "records/" in n}
+        found = inside(out / reproduce.PACK)
+        kept = {name: data for name, data in found.items() if name.startswith("records/")}
         experiments = {name.split("/")[1] for name in kept}
-        assert "step-base-float32" in experiments and experiments & {"copy", "copy-unfinished"}
+        assert experiments
+        ended = json.loads(found["summary.json"])["stages"]
+        named = {"step-base": {"step-base-float32"}, "numbers": {"copy", "copy-unfinished"}}
+        for stage, possible in named.items():  # on a machine too busy for both, one says so
+            busy = ended[stage]["state"] == "skipped" and "are left" in ended[stage]["note"]
+            assert experiments & possible or busy, said
         for name, data in kept.items():
             record = records.read(work / "run" / name)
             assert record.command == "annotated reproduce --device cpu --minutes 1 --seed 0"

@@ -157,7 +157,13 @@ def time_steps(model: str) -> Callable[[Job], Outcome]:
     def run(job: Job) -> Outcome:
         precision = "bfloat16" if job.device == "cuda" else "float32"
         rate = matrix_rate(job.device, DTYPES[precision], min(5.0, job.left() / 6))
-        budget = affordable(model, rate, job.left())
+        budget, left = affordable(model, rate, job.left()), job.left()
+        if 4 * (one := expected(model, rate, budget)) > left:
+            return Outcome(
+                "skipped",
+                f"too slow a machine: an update of {budget} + {budget} tokens would take about "
+                f"{one:.3g} s, and four of them are the least; {left:.0f} s are left",
+            )
         on_cpu = job.device == "cpu"
         steps = step_time(
             model, job.device, precision, budget, seconds=job.left(), seed=job.seed,
@@ -179,18 +185,17 @@ def time_steps(model: str) -> Callable[[Job], Outcome]:
 
 
 def affordable(model: str, rate: Rate, seconds: float) -> int:
-    """The paper's budget of tokens a side, halved until eight updates fit.
-
-    At a third of the matrix rate, which is a guess; never under 64.
-    """
-    config = getattr(TransformerConfig, model)()
+    """The paper's budget of tokens a side, halved until eight updates fit; at least 64."""
     budget = paper.TRAINING.target_tokens
-    while budget >= 128:
-        flops = work(config, max(1, budget // 25), 25, 25).update
-        if 8 * flops / (rate.best / 3) <= seconds:
-            break
+    while budget >= 128 and 8 * expected(model, rate, budget) > seconds:
         budget //= 2
     return budget
+
+
+def expected(model: str, rate: Rate, budget: int) -> float:
+    """Seconds of an update at a third of the matrix rate, which is a guess."""
+    config = getattr(TransformerConfig, model)()
+    return work(config, max(1, budget // 25), 25, 25).update / (rate.best / 3)
 
 
 def numbers(job: Job) -> Outcome:

@@ -100,7 +100,8 @@ RECIPES = {
         ),
         Recipe(
             "tatoeba-en-de", "everyday sentences, English to German (166 000 pairs), on one core",
-            Text("tatoeba-en-de", merges=6000), TransformerConfig.tiny(layers=4), SHORT,
+            Text("tatoeba-en-de", merges=6000), TransformerConfig.tiny(layers=4),
+            replace(SHORT, steps=3000),
         ),
         Recipe(
             "wmt14-en-de-base", "the paper's base model, English to German (4.5 million pairs)",
