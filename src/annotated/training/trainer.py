@@ -156,7 +156,8 @@ class Trainer:
         for number, batch in enumerate(batches):
             self.seed_dropout(number)
             loss += self.backward(batch.to(self.device), tokens)
-        gradients = [w.grad for w in self.model.parameters() if w.grad is not None]
+        weights = self.model.parameters()
+        gradients = [w.grad for w in weights if w.grad is not None]
         self.world.sum_([loss, *gradients])
         norm = torch.nn.utils.get_total_norm(gradients).item()
         self.refuse_infinity(loss.item(), norm, rate)
