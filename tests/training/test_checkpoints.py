@@ -259,7 +259,7 @@ class TestAnotherVersion:
             ("layers", 1, "Unexpected key"),
             ("layers", 3, "Missing key"),
             ("tie", False, "Missing key"),
-            ("heads", 0, "heads is 0; expected at least 1"),
+            ("heads", 0, "heads is 0; expected a whole number of at least 1"),
             ("d_ff", "many", "d_ff"),
             ("d_model", None, "d_model"),
         ],
