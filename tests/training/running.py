@@ -11,6 +11,7 @@ updates the last of them alone is told to stop. test_resume.py and test_world.py
 what is left in the folders.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -31,6 +32,7 @@ from annotated.recipes import Copying, Recipe, exact, train
 from annotated.training import Trainer, TrainingConfig, World, states
 
 SEED = 3
+LIMIT = 300  # seconds, after which a process ends itself, whoever waits for it or for whom it waits
 RECIPE = Recipe(
     "miniature", "three letters at most",
     Copying(count=101, longest=3),
@@ -63,6 +65,7 @@ def fork(function) -> int:
     if child := os.fork():
         return child
     status = 1
+    signal.alarm(LIMIT)
     try:
         function()
         status = 0
@@ -72,8 +75,8 @@ def fork(function) -> int:
         os._exit(status)
 
 
-def wait(child: int) -> bool:
-    """Whether the process was killed; SystemExit if it failed."""
+def wait(child: int = -1) -> bool:
+    """Whether the process, or the first of all to end, was killed; SystemExit if it failed."""
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status not in (0, -signal.SIGKILL):
         sys.exit(f"a training failed with status {status}")
@@ -168,8 +171,15 @@ def together(folder: Path, processes: int, stop_after: int) -> None:
             }  # fmt: skip
         run(folder, stop_after)
 
-    for child in [fork(partial(one, rank)) for rank in range(processes)]:
-        assert not wait(child)
+    children = [fork(partial(one, rank)) for rank in range(processes)]
+    try:
+        for _ in children:
+            assert not wait()
+    except SystemExit:  # the others may wait for the one that failed
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        raise
 
 
 if __name__ == "__main__":

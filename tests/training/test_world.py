@@ -4,6 +4,7 @@ Processes: see running.py. That the shares of several are the whole, and their n
 test_trainer.py.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from annotated.recipes import override, recipe_named, train
 from annotated.training import World
@@ -57,7 +59,7 @@ class TestAlone:
 
 # Three processes that agree on sums of several tensors, of two dtypes and every shape.
 SUMS = """
-import os, socket, sys
+import os, signal, socket
 import torch
 import torch.distributed as dist
 from annotated.training import World
@@ -66,6 +68,7 @@ with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
 rank = next((r for r in (1, 2) if os.fork() == 0), 0)
+signal.alarm(240)  # each ends itself, should the others fail
 os.environ |= {
     "RANK": str(rank), "WORLD_SIZE": "3", "TORCHELASTIC_RUN_ID": "test",
     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
@@ -121,8 +124,6 @@ def runs(tmp_path_factory):
 
 
 def mean(folder):
-    from safetensors.torch import load_file
-
     return load_file(folder / "mean.safetensors")
 
 
@@ -177,9 +178,11 @@ SETTINGS = [
 ]  # fmt: skip
 
 
-def started(out, *more):
+@contextlib.contextmanager
+def torchrun(out, *more):
     """torchrun with two processes, once three more updates are in the log: it, and their ids."""
-    rows = len(log_of(out)) if out.exists() else 0
+    log, late = out / "log.jsonl", time.monotonic() + 300
+    wanted = 3 + (len(log_of(out)) if out.exists() else 0)
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
         "-m", "annotated", "train", "--recipe", "copy", "--seed", "3", "--device", "cpu",
@@ -191,23 +194,26 @@ def started(out, *more):
         command, env=os.environ | {"OMP_NUM_THREADS": "1"}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    log, late = out / "log.jsonl", time.monotonic() + 300
-    while not log.exists() or len(log.read_text().splitlines()) < rows + 3:
-        if process.poll() is not None or time.monotonic() > late:
-            process.kill()
-            pytest.fail(f"no training: {process.communicate()[0]}")
-        time.sleep(0.05)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return process, [int(child) for child in children]
+    try:
+        while not log.exists() or len(log.read_text().splitlines()) < wanted:
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < late, "no update in five minutes"
+            time.sleep(0.05)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        yield process, [int(child) for child in children]
+    finally:
+        if process.poll() is None:
+            process.terminate()  # it ends its processes too
+            process.communicate(timeout=100)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds children in Linux's /proc")
 def test_torchrun_trains_and_a_signal_to_one_or_to_all_stops_both_with_a_state(tmp_path):
     out, steps = tmp_path / "run", []
     for more, whom in [([], "the second"), (["--resume"], "torchrun")]:
-        process, (first, second) = started(out, *more)
-        os.kill({"the second": second, "torchrun": process.pid}[whom], signal.SIGTERM)
-        said = process.communicate(timeout=300)[0]
+        with torchrun(out, *more) as (process, (first, second)):
+            os.kill({"the second": second, "torchrun": process.pid}[whom], signal.SIGTERM)
+            said = process.communicate(timeout=300)[0]
         assert process.returncode != 0
         rows = [row["step"] for row in log_of(out)]
         steps.append(rows[-1])
