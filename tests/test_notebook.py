@@ -47,7 +47,8 @@ SHOWN = {
         (Transformer, "Transformer"),
         (Transformer.decode, "Transformer.decode"),
     ],
-    "recipes.py": [(recipe_named, "recipe_named"), (Score, "Score")],
+    "recipes/recipe.py": [(recipe_named, "recipe_named")],
+    "recipes/exact.py": [(Score, "Score")],
 }  # fmt: skip
 
 
