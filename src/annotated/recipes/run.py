@@ -104,6 +104,8 @@ def identity(recipe: Recipe, seed: int) -> dict[str, Any]:
 def renew(recipe: Recipe, folder: Path, states: InFolder) -> None:
     """Forget what was prepared from another corpus, before there was a state."""
     corpus = {n: value for n, value in settings(recipe).items() if n.startswith("corpus.")}
+    for left in folder.glob(".*.part"):  # of a process that was killed while it wrote
+        left.unlink()
     path, said = folder / "corpus.json", (json.dumps(corpus, indent=1) + "\n").encode()
     if states.steps() or (path.exists() and path.read_bytes() == said):
         return

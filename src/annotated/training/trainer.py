@@ -91,7 +91,9 @@ class Update:
 
 
 @torch.no_grad()
-def average_(model: nn.Module, checkpoints: Sequence[Mapping[str, Tensor]]) -> None:
+def average_(
+    model: nn.Module, checkpoints: Sequence[Mapping[str, Tensor]]
+) -> None:
     """§6.1: set each parameter to its mean over the checkpoints, in place.
 
     A checkpoint has the values of model.named_parameters(), a tied one once.
@@ -99,7 +101,7 @@ def average_(model: nn.Module, checkpoints: Sequence[Mapping[str, Tensor]]) -> N
     parameters = dict(model.named_parameters())
     for parameter in parameters.values():
         parameter.zero_()
-    for checkpoint in checkpoints:  # one at a time: the big model's are 0.9 GB
+    for checkpoint in checkpoints:  # one at a time: the big model has 0.9 GB
         for name, parameter in parameters.items():
             parameter += checkpoint[name].to(parameter) / len(checkpoints)
 
@@ -260,13 +262,13 @@ class Trainer:
         if newest <= self.step:
             return
         model = self.states.read(newest, MODEL)
-        moments = self.states.read(newest, MOMENTS)
+        kept = self.states.read(newest, MOMENTS)
         for name, weight in self.model.named_parameters():
             weight.copy_(model[name])
             self.adam.state[weight] = {
                 "step": torch.tensor(float(newest), device=self.device),
                 **{
-                    kind: torch.empty_like(weight).copy_(moments[f"{kind}.{name}"])
+                    kind: torch.empty_like(weight).copy_(kept[f"{kind}.{name}"])
                     for kind in ("exp_avg", "exp_avg_sq")
                 },
             }
