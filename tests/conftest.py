@@ -43,6 +43,26 @@ def need():
     return find
 
 
+@pytest.fixture(scope="session")
+def letters():
+    """`letters(name, steps=5)` is a recipe of a second: three letters at most to copy."""
+    # Not above: nothing may import the package before the shape checks stand.
+    from annotated.model import TransformerConfig
+    from annotated.recipes import Copying, Recipe
+    from annotated.training import TrainingConfig
+
+    def make(name: str, **training) -> Recipe:
+        small = dict(batch_tokens=61, spread=6.0, warmup_steps=3, average=2, average_every=2)
+        return Recipe(
+            name, "three letters at most",
+            Copying(count=211, longest=3),
+            TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
+            TrainingConfig(**small | training),
+        )  # fmt: skip
+
+    return make
+
+
 def _fail_if_a_program_is_missing(report):
     """A reader's machine may lack Chromium or a compiler; on CI a silent skip would be a hole."""
     if IN_CI and report.skipped and isinstance(report.longrepr, tuple):

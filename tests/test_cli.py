@@ -23,19 +23,9 @@ import torch
 import annotated
 from annotated import cli, records
 from annotated.data import numbers
-from annotated.model import TransformerConfig
-from annotated.recipes import RECIPES, Copying, Recipe, exact, settings
-from annotated.training import TrainingConfig, load_checkpoint, save_checkpoint
+from annotated.recipes import RECIPES, Copying, exact, settings
+from annotated.training import load_checkpoint, save_checkpoint
 from annotated.translation import Translator
-
-TINY = Recipe(
-    "tiny", "three letters at most",
-    Copying(count=211, longest=3),
-    TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
-    TrainingConfig(
-        steps=21, batch_tokens=61, spread=6.0, warmup_steps=3, average=2, average_every=2
-    ),
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -55,9 +45,9 @@ def command(monkeypatch, capsys):
 
 
 @pytest.fixture
-def tiny(monkeypatch):
+def tiny(monkeypatch, letters):
     """A recipe of two seconds, and tests on few sentences."""
-    monkeypatch.setitem(RECIPES, "tiny", TINY)
+    monkeypatch.setitem(RECIPES, "tiny", letters("tiny", steps=21))
     monkeypatch.setattr(exact, "TESTED", 23)
     monkeypatch.setattr(exact, "WATCHED", 11)
 
@@ -475,11 +465,11 @@ class TestSettings:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory, letters):
     """The folder of a run without a stop."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RECIPES, "tiny", TINY)
+        patch.setitem(RECIPES, "tiny", letters("tiny", steps=21))
         patch.setattr(exact, "TESTED", 23)
         patch.setattr(exact, "WATCHED", 11)
         patch.setattr(sys, "argv", ["annotated", *ARGUMENTS, "--out", str(folder), "--quiet"])

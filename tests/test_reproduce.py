@@ -19,7 +19,7 @@ from annotated import records, reproduce
 from annotated.benchmark.step import Product, Rate
 from annotated.data.corpora import TextCorpus
 from annotated.model import TransformerConfig
-from annotated.recipes import RECIPES, Copying, Recipe, Text
+from annotated.recipes import RECIPES, Text
 from annotated.reproduce import (
     STAGES,
     Clock,
@@ -34,18 +34,9 @@ from annotated.reproduce import (
     state_of,
     train_and_test,
 )
-from annotated.training import TrainingConfig
 from annotated.translation import Translator
 
 RUN = reproduce.reproduce
-MINIATURE = Recipe(
-    "copy-three", "three letters at most",
-    Copying(count=211, longest=3),
-    TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
-    TrainingConfig(
-        steps=41, batch_tokens=61, spread=6.0, warmup_steps=3, average=2, average_every=5
-    ),
-)  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 LACKING = """
 import sys
@@ -65,6 +56,12 @@ RECIPES["copy"] = Recipe("copy", "letters", Copying(count=211, longest=3),
 sys.argv[1:1] = ["reproduce"]
 main()
 """
+
+
+@pytest.fixture(scope="session")
+def miniature(letters):
+    """Three letters at most, 41 updates."""
+    return letters("copy-three", steps=41, average_every=5)
 
 
 @pytest.fixture
@@ -305,9 +302,9 @@ class TestReproduce:
 
 
 class TestTraining:
-    def test_to_the_end(self, job):
+    def test_to_the_end(self, job, miniature):
         here = job()
-        outcome = train_and_test(MINIATURE, here)
+        outcome = train_and_test(miniature, here)
         assert outcome.state == "done" and "of 1000 held-out sentences" in outcome.note
         (record,) = records.find("copy-three", root=here.out / "records")
         assert record.recipe == "copy-three" and record.command == "c"
@@ -316,10 +313,10 @@ class TestTraining:
         kept = Translator.load(here.out / "models" / "copy-three")
         assert kept.notes == {"recipe": "copy-three", "seed": 0, "updates": 41}
 
-    def test_time_up_leaves_a_tested_model_and_the_next_call_goes_on(self, job):
+    def test_time_up_leaves_a_tested_model_and_the_next_call_goes_on(self, job, miniature):
         out = job().out
         first = job(seconds=0.0)
-        outcome = train_and_test(MINIATURE, first)
+        outcome = train_and_test(miniature, first)
         assert outcome == Outcome(
             "unfinished", "1 of 41 updates; start again with the same --out to go on"
         )
@@ -327,28 +324,28 @@ class TestTraining:
         assert record.metrics["updates"] == {"value": 1}
         assert record.metrics["updates_planned"] == {"value": 41}
         second = job()
-        assert train_and_test(MINIATURE, second).state == "done"
+        assert train_and_test(miniature, second).state == "done"
         assert "going on after 1 of 41 updates" in second.say.__self__
         assert [p.name for p in (out / "records").iterdir()] == ["copy-three"]
         assert [p.name for p in (out / "models").iterdir()] == ["copy-three"]
         (record,) = records.find("copy-three", root=out / "records")
         assert record.metrics["updates"] == {"value": 41}
 
-    def test_in_two_parts_it_is_the_same_model(self, job, tmp_path):
-        train_and_test(MINIATURE, job(seconds=0.0))
-        train_and_test(MINIATURE, job())
+    def test_in_two_parts_it_is_the_same_model(self, job, miniature, tmp_path):
+        train_and_test(miniature, job(seconds=0.0))
+        train_and_test(miniature, job())
         whole = job(out=tmp_path / "whole")
-        train_and_test(MINIATURE, whole)
+        train_and_test(miniature, whole)
         one, other = (
             Translator.load(out / "models" / "copy-three").model for out in (job().out, whole.out)
         )
         for a, b in zip(one.parameters(), other.parameters(), strict=True):
             assert torch.equal(a, b)
 
-    def test_after_a_signal_nothing_more_is_measured(self, job):
+    def test_after_a_signal_nothing_more_is_measured(self, job, miniature):
         here = job()
         here.clock.signal = signal.SIGINT
-        assert train_and_test(MINIATURE, here).state == "unfinished"
+        assert train_and_test(miniature, here).state == "unfinished"
         assert not (here.out / "records").exists()
 
 

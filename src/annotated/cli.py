@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shlex
-import signal
 import sys
 import time
 from pathlib import Path
@@ -27,7 +26,9 @@ from annotated.recipes import (
     settings,
     train,
 )
+from annotated.recipes.run import WATCHES
 from annotated.reproduce import reproduce_command
+from annotated.signals import Signals
 from annotated.training import Update, World
 from annotated.training.checkpoints import CONFIG, check_writable, save_checkpoint
 from annotated.translation import Translator
@@ -242,29 +243,17 @@ def refuse_a_run(out: Path) -> None:
             )
 
 
-class Stop:
+class Stop(Signals):
     """Turns SIGINT and SIGTERM into an answer: called, it says whether to stop.
 
     Before anyone asks, and the second time, they end the process.
     """
 
-    def __init__(self) -> None:
-        self.signal, self.heeded = 0, False
-        self.before: dict[int, object] = {}
+    heeded = False
 
     def __call__(self) -> bool:
         self.heeded = True
         return self.signal != 0
-
-    def __enter__(self) -> "Stop":
-        with contextlib.suppress(ValueError):  # signals belong to the main thread
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.before[number] = signal.signal(number, self.receive)
-        return self
-
-    def __exit__(self, *error) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         if self.signal or not self.heeded:
@@ -304,7 +293,8 @@ class Progress:
         self.bar.set_postfix_str(f"{speed:.0f} tokens/s, loss {update.loss:.2f}", refresh=False)
         self.bar.update()
         watched = self.run.watched
-        if update.step in watched and len(watched) % (20 // self.LINES) == 0 and not self.quiet:
+        in_turn = len(watched) % (WATCHES // self.LINES) == 0
+        if update.step in watched and in_turn and not self.quiet:
             found = self.recipe.corpus.say(watched[update.step])
             with contextlib.suppress(BrokenPipeError):  # `| head` must not cost the model
                 self.bar.write(f"after {update.step} updates: {found}", file=sys.stdout)

@@ -13,7 +13,8 @@ import re
 import reprlib
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from importlib import metadata, resources
@@ -81,27 +82,40 @@ def write(record: Record, folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write beside the target and rename: never half a file under its name.
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside the target to write to; at the end it takes its place.
 
     Beside it, because only a rename within one file system is atomic; under a
-    name of this process's own, so that two that write do not meet. OSError
-    names the target.
+    name of this process's own, so that two that write do not meet. A full
+    disk or a kill leaves what was there. OSError names the target.
     """
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    part = Path(name)
     try:
-        with open(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield part
         os.chmod(part, 0o644)  # mkstemp lets only its owner read
+        with open(part, "rb+") as file:
+            os.fsync(file.fileno())
         os.replace(part, path)
     except OSError as error:
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        Path(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write whole or not at all: never half a file under its name."""
+    with replacing(path) as part:
+        part.write_bytes(data)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """A JSON document with a line's end, whole or not at all."""
+    write_atomically(path, f"{json.dumps(value, ensure_ascii=False, indent=1)}\n".encode())
 
 
 def read(path: str | os.PathLike[str] | Traversable) -> Record:
@@ -168,6 +182,13 @@ def this_machine(kind: str = "cpu") -> dict[str, Any]:
         "kind": kind,
         "threads": torch.get_num_threads(),
         "versions": {name: str(version) for name, version in versions.items()},
+    }
+
+
+def here_and_now(kind: str = "cpu") -> dict[str, Any]:
+    """All of a `Record` that doesn't depend on what ran: machine, commit and date."""
+    return {
+        **this_machine(kind), "commit": this_commit(), "date": date.today().isoformat(),
     }
 
 

@@ -14,16 +14,13 @@ import io
 import json
 import math
 import shutil
-import signal
 import tarfile
 import time
 import traceback
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, NamedTuple
 
 import torch
@@ -34,7 +31,8 @@ from annotated.benchmark.flops import work
 from annotated.benchmark.step import DTYPES, Rate, matrix_rate, step_record, step_time
 from annotated.model import TransformerConfig
 from annotated.recipes import RECIPES, Recipe, Run, Text, override, run_record, train
-from annotated.records import Record, write_atomically
+from annotated.records import Record, write_atomically, write_json
+from annotated.signals import Signals
 from annotated.training import Update
 from annotated.training.checkpoints import check_writable, save_checkpoint
 from annotated.translation import Translator
@@ -46,35 +44,15 @@ CPU_MICRO_BATCH = 4096  # tokens a side: more of base's logits would not fit a l
 # ---------------------------------------------------------------- the time
 
 
-class Clock:
-    """The seconds that are left; after SIGINT or SIGTERM there are none.
-
-    A second signal interrupts at once.
-    """
+class Clock(Signals):
+    """The seconds that are left; after SIGINT or SIGTERM there are none."""
 
     def __init__(self, seconds: float):
-        self.end, self.signal = time.monotonic() + seconds, 0
-        self.before: dict[int, Any] = {}
+        super().__init__()
+        self.end = time.monotonic() + seconds
 
     def left(self) -> float:
         return 0.0 if self.signal else max(0.0, self.end - time.monotonic())
-
-    def __enter__(self) -> "Clock":
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                self.before[number] = signal.signal(number, self.receive)
-            except ValueError:  # not the main thread: signals are someone else's
-                break
-        return self
-
-    def __exit__(self, *error) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def receive(self, number: int, frame: FrameType | None) -> None:
-        if self.signal:
-            raise KeyboardInterrupt
-        self.signal = number
 
 
 class Outcome(NamedTuple):
@@ -347,6 +325,7 @@ def reproduce(
     pack_to = pack_to or out / PACK
     check_writable(pack_to.parent)
     command = f"annotated reproduce --device {device} --minutes {minutes:g} --seed {seed}"
+    command += f" --stages {','.join(stages)}" if stages else ""
     with Clock(60 * minutes - PACKING) as clock, open(out / "log.txt", "a", buffering=1) as log:
 
         def say(text: str) -> None:
@@ -366,6 +345,7 @@ def reproduce(
             outcome = attempt(stage, job)
             say(f"{stage.name}: {outcome.state}: {outcome.note}")
             note = {**outcome._asdict(), "seconds": round(time.monotonic() - job.begun, 1)}
+            (out / "stages").mkdir(exist_ok=True)
             write_json(out / "stages" / f"{stage.name}.json", note)
             if outcome.state != "skipped":
                 pack(out, pack_to, command)  # whatever happens next, this much can be fetched
@@ -423,11 +403,6 @@ def state_of(out: Path, stage: str) -> str | None:
     return json.loads(path.read_text(encoding="utf-8"))["state"] if path.exists() else None
 
 
-def write_json(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, f"{json.dumps(value, ensure_ascii=False, indent=1)}\n".encode())
-
-
 # ---------------------------------------------------------------- the pack
 
 # In order of worth: what does not fit any more is left out from the end. States to go on from are
@@ -481,22 +456,15 @@ def score(out: Path, data_dir: Path | None = None) -> list[str]:
     For translations made where sacremoses, or the references, were not.
     Returns a line for each record.
     """
-    from annotated.translation.bleu import bleu_13a, bleu_literature
-
     lines = []
     for path in sorted((out / "records").glob("*/*.json")):
         record = records.read(path)
         answers, corpus = translations_of(out, record), RECIPES.get(str(record.recipe))
         if not answers.exists() or corpus is None or not isinstance(corpus.corpus, Text):
             continue
-        text = replace(corpus.corpus, data_dir=str(data_dir) if data_dir else None).corpus()
-        targets = [targets for _, targets in text.references(text.test)]
-        references = [list(column) for column in zip_longest(*targets)]
-        translations = json.loads(answers.read_text(encoding="utf-8"))
-        found = (
-            bleu_13a(translations, references),
-            bleu_literature(translations, references, text.target),
-        )
+        text = replace(corpus.corpus, data_dir=str(data_dir) if data_dir else None)
+        asked = text.corpus().references(text.corpus().test)
+        found = list(text.bleus(json.loads(answers.read_text(encoding="utf-8")), asked))
         metrics = record.metrics | {bleu.name: bleu.metric for bleu in found}
         records.write(replace(record, metrics=metrics), out / "records")
         lines += [f"{record.experiment}: {bleu.name} {bleu.value:.2f}" for bleu in found]

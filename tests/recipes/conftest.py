@@ -10,24 +10,15 @@ import pytest
 
 from annotated.data import numbers
 from annotated.data.corpora import TEXT_CORPORA
-from annotated.model import TransformerConfig
-from annotated.recipes import Copying, Recipe
-from annotated.training import TrainingConfig
+from annotated.recipes import Recipe
 
 Pairs = Sequence[tuple[str, str]]
 
 
 @pytest.fixture(scope="session")
-def miniature() -> Recipe:
+def miniature(letters) -> Recipe:
     """Three letters at most, five updates."""
-    return Recipe(
-        "copy-three", "three letters at most",
-        Copying(count=211, longest=3),
-        TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
-        TrainingConfig(
-            steps=5, batch_tokens=61, spread=6.0, warmup_steps=3, average=2, average_every=2
-        ),
-    )  # fmt: skip
+    return letters("copy-three", steps=5)
 
 
 @pytest.fixture(autouse=True)

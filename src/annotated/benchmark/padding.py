@@ -7,7 +7,6 @@ measures them on the training pairs of a recipe and writes a record of it, named
 """
 
 import argparse
-import datetime
 import math
 import statistics
 import time
@@ -134,11 +133,9 @@ def padding_record(recipe: Recipe, seed: int, command: str) -> Record:
     counts = tokens(list(token_batches(pairs, budget, seed)))
     return Record(
         experiment=f"padding-{recipe.name}", command=command, recipe=recipe.name, seed=seed,
-        commit=records.this_commit(), precision=recipe.training.precision,
-        seconds=round(time.perf_counter() - start, 1),
+        precision=recipe.training.precision, seconds=round(time.perf_counter() - start, 1),
         tokens_per_update=round(statistics.mean(counts)), curve=points,
-        metrics=as_metrics(found), date=datetime.date.today().isoformat(),
-        **records.this_machine(),
+        metrics=as_metrics(found), **records.here_and_now(),
     )
 
 

@@ -5,12 +5,11 @@ realistic lengths. The two numbers beside a time are the work it was
 (`flops.work`) and the rate of the chip, measured by plain matrix products.
 """
 
-import datetime
 import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from annotated import paper
 from annotated.benchmark.flops import work
 from annotated.data.batches import Batch, batch_plan, collate
 from annotated.model import Transformer, TransformerConfig
-from annotated.records import Record, this_commit, this_machine
+from annotated.records import Record, here_and_now
 from annotated.training import Trainer, TrainingConfig
 
 # A log-normal length of the source, in pieces without EOS, and a log-normal ratio of target to
@@ -337,20 +336,19 @@ def step_record(
         {"seconds": p.seconds, **no_tokens, "flops": p.flops, "matrix_size": p.size}
         for p in rate.products
     ]
-    return Record(
+    made = Record(
         experiment=experiment,
         command=command,
         recipe=None,
         seed=seed,
-        commit=commit or this_commit(),
         precision=steps.precision,
         seconds=_short(sum(point["seconds"] for point in curve)),
         tokens_per_update=round(sum(s.target_tokens for s in steps.samples) / len(steps.samples)),
         curve=[{name: _short(value) for name, value in point.items()} for point in curve],
         metrics={name: {"value": _short(value)} for name, value in metrics.items()},
-        date=datetime.date.today().isoformat(),
-        **this_machine(steps.device),
+        **here_and_now(steps.device),
     )
+    return replace(made, commit=commit) if commit else made
 
 
 def _short(value: float | int | None) -> float | int | None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 Pair = tuple[list[int], list[int]]
 Lengths = Int[np.ndarray, "pairs 2"]
-Places = Int[np.ndarray, "sentences"]
+Places = Int[np.ndarray, "_sentences"]  # _: each its own number
 
 
 @dataclass(frozen=True)
@@ -66,22 +66,30 @@ def token_batches(
 
 def micro_batches(
     pairs: Sequence[Pair], budget: int, seed: int, spread: float = 0.0,
-    start: int = 0,
+    start: int = 0, every: int = 1,
 ) -> Iterator[list[Pair]]:
     """Epoch after epoch of token_batches, without end, from place ``start``.
 
     Places count batches from the first of epoch 0. Batches before ``start``
-    are planned but not read. Of ``world`` processes, each takes the places
-    that leave its rank when divided by ``world``: no pair is lost or shared.
+    are planned but not read. With ``every`` = n, only each n-th is: n
+    processes that begin one place apart share all batches without overlap.
     """
     lengths = pair_lengths(pairs)
     if not len(lengths):
         raise ValueError("there are no sentence pairs to train on")
     for epoch in count():
         plan = batch_plan(lengths, budget, seed, epoch, spread)
-        for places in plan[start:]:
+        for places in plan[start::every]:
             yield [pairs[place] for place in places.tolist()]
-        start = max(0, start - len(plan))
+        start -= len(plan)  # the next place, as the next epoch counts
+        if start < 0:
+            start %= every
+
+
+def shuffled(batches: Sequence[Places], chance: np.random.PCG64) -> list[Places]:
+    """The batches in a random order."""
+    order = np.argsort(chance.random_raw(len(batches)), kind="stable")
+    return [batches[i] for i in order.tolist()]
 
 
 def pair_lengths(pairs: Sequence[Pair]) -> Lengths:
@@ -111,8 +119,7 @@ def batch_plan(
     chance = np.random.PCG64([seed, epoch])
     order = alike(lengths, spread, chance)
     *batches, _ = np.split(order, cuts(tokens[order], budget))  # _ is empty
-    shuffled = np.argsort(chance.random_raw(len(batches)), kind="stable")
-    return [batches[i] for i in shuffled.tolist()]
+    return shuffled(batches, chance)
 
 
 def alike(
@@ -188,6 +195,5 @@ def fixed_batches(
     chance = np.random.PCG64([seed, epoch])
     order = alike(pair_lengths(pairs), spread, chance)
     batches = np.split(order, range(size, len(order), size))
-    shuffled = np.argsort(chance.random_raw(len(batches)), kind="stable")
-    for i in shuffled.tolist():
-        yield [pairs[place] for place in batches[i].tolist()]
+    for places in shuffled(batches, chance):
+        yield [pairs[place] for place in places.tolist()]

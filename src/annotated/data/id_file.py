@@ -1,19 +1,17 @@
 """§5.1, pairs of ids in one file, for a corpus too large to be held in memory."""
 
-import os
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from hashlib import file_digest, sha256
 from os import PathLike
 from pathlib import Path
 from shutil import copyfileobj
-from typing import BinaryIO
 
 import numpy as np
 
 from annotated.data.batches import Pair
+from annotated.records import replacing
 
 # The file: a header; the ids of each pair, those of its source first, filled up to 8 bytes; an
 # index, one entry a pair. The header's hash is that of all that follows it. Little-endian.
@@ -34,7 +32,11 @@ def write_ids(path: str | PathLike[str], pairs: Iterable[Pair], vocab_size: int 
     path.parent.mkdir(parents=True, exist_ok=True)
     dtype = _IDS[2 if vocab_size <= 1 << 16 else 4]
     count = total = 0
-    with _beside(path) as file, _beside(path) as index:
+    with (
+        replacing(path) as part,
+        open(part, "w+b") as file,
+        tempfile.TemporaryFile(dir=path.parent) as index,
+    ):
         file.write(bytes(_HEADER.size))
         for block in _blocks(pairs):
             ids = np.array([i for pair in block for side in pair for i in side], np.int64)
@@ -54,22 +56,7 @@ def write_ids(path: str | PathLike[str], pairs: Iterable[Pair], vocab_size: int 
         found = file_digest(file, "sha256").digest()
         file.seek(0)
         file.write(_HEADER.pack(_MAGIC, _VERSION, dtype.itemsize, count, total, found))
-        file.flush()
-        os.fsync(file.fileno())
-        os.chmod(file.name, 0o644)  # tempfile lets only its owner read
-        os.replace(file.name, path)
     return count
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[BinaryIO]:
-    """A file in the folder of ``path`` that is gone at the end, unless it was renamed."""
-    options = {"dir": path.parent, "prefix": f".{path.name}.", "suffix": ".part"}
-    with tempfile.NamedTemporaryFile("w+b", delete=False, **options) as file:
-        try:
-            yield file
-        finally:
-            Path(file.name).unlink(missing_ok=True)
 
 
 def _blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:

@@ -1,6 +1,5 @@
 """A recipe and a seed become a trained model, with stops in between if need be."""
 
-import datetime
 import json
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer
 from annotated.recipes.corpus import Report
 from annotated.recipes.recipe import Recipe, settings
-from annotated.records import Record, this_commit, this_machine, write_atomically
+from annotated.records import Record, here_and_now, write_atomically
 from annotated.training import Trainer, Update
 from annotated.training.checkpoints import check_fit
 from annotated.training.states import InFolder, InMemory
@@ -78,11 +77,11 @@ def train(
     path = folder / "log.jsonl" if folder and world.rank == 0 else None
     log = Log(path, run, trainer.step)
     start(run, trainer.step)
-    before, every = run.seconds, max(recipe.training.steps // WATCHES, 1)
+    before = run.seconds
 
     def keep(update: Update) -> None:
         watched = {}
-        if world.rank == 0 and update.step % every == 0:
+        if world.rank == 0 and is_watched(recipe, update.step):
             watched = recipe.corpus.watch(run.translator)
         run.seconds = before + time.perf_counter() - begun
         log.add(update, watched)
@@ -93,6 +92,11 @@ def train(
     model.eval()
     run.seconds = before + time.perf_counter() - begun
     return run
+
+
+def is_watched(recipe: Recipe, step: int) -> bool:
+    """Whether the model is looked at after that update."""
+    return step % max(recipe.training.steps // WATCHES, 1) == 0
 
 
 def identity(recipe: Recipe, seed: int) -> dict[str, Any]:
@@ -203,7 +207,6 @@ def run_record(
     metrics = report.metrics | {"update_seconds": {"value": float(f"{spent:.4g}")}}
     return Record(
         experiment=experiment or recipe.name, command=command, recipe=recipe.name, seed=seed,
-        commit=this_commit(), precision=recipe.training.precision, seconds=round(run.seconds, 1),
-        tokens_per_update=round(tokens), curve=curve, metrics=metrics,
-        date=datetime.date.today().isoformat(), **this_machine(device),
+        precision=recipe.training.precision, seconds=round(run.seconds, 1),
+        tokens_per_update=round(tokens), curve=curve, metrics=metrics, **here_and_now(device),
     )

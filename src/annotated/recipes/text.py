@@ -12,10 +12,10 @@ from annotated.data.id_file import IdPairs, write_ids
 from annotated.data.text import Cleaning, Counts, texts
 from annotated.data.tokenizer import Tokenizer
 from annotated.recipes.corpus import Report, batches_of
-from annotated.records import write_atomically
+from annotated.records import write_json
 from annotated.training.perplexity import perplexity
 from annotated.translation import Translator
-from annotated.translation.bleu import bleu_13a, bleu_literature
+from annotated.translation.bleu import Bleu, bleu_13a, bleu_literature
 
 WATCHED = 1000  # pairs of the development set that a look during training reads
 AT_ONCE = 1000  # pairs encoded together: what is ever in memory of a corpus
@@ -66,7 +66,7 @@ class Text:
         if not (note.exists() and path.exists()):  # the note is written last
             write_ids(path, pieces, tokenizer.vocab_size)
             counts = {"words": asdict(words.counts), "pieces": asdict(pieces.counts)}
-            write_atomically(note, (json.dumps(counts, indent=1) + "\n").encode())
+            write_json(note, counts)
         counts = json.loads(note.read_bytes())
         return IdPairs(path), said(*(Counts(**counts[key]) for key in ("words", "pieces")))
 
@@ -88,6 +88,14 @@ class Text:
     def say(self, watched: dict[str, float]) -> str:
         return f"perplexity {watched['perplexity']:.2f} on {self.corpus().dev}"
 
+    def bleus(
+        self, answers: Sequence[str], asked: Sequence[tuple[str, list[str]]]
+    ) -> Iterator[Bleu]:
+        """§6.1: 13a, then the literature's: ImportError where sacremoses is not."""
+        references = list(zip_longest(*(targets for _, targets in asked)))
+        yield bleu_13a(answers, references)
+        yield bleu_literature(answers, references, self.corpus().target)
+
     def test(self, translator: Translator) -> Report:
         """Both BLEUs of the test set by greedy search; the dev set's perplexity.
 
@@ -97,11 +105,9 @@ class Text:
         corpus = self.corpus()
         asked = corpus.references(corpus.test)
         answers = translator.translate([source for source, _ in asked])
-        references = list(zip_longest(*(targets for _, targets in asked)))
-        found = [bleu_13a(answers, references)]
-        lines = []
+        found, lines = [], []
         try:
-            found.append(bleu_literature(answers, references, corpus.target))
+            found.extend(self.bleus(answers, asked))
         except ImportError as error:
             lines = [f"no BLEU of the literature: {error}"]
         unsure = round(self.perplexity(translator), 4)

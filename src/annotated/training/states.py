@@ -7,10 +7,8 @@ generator has to be kept. Nothing here is pickled.
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from annotated.records import write_atomically
+from annotated.records import replacing, write_json
 
 VERSION = 1
 KEPT = 2  # newest states to go on from: should one be damaged, there is another
@@ -88,11 +86,9 @@ class InFolder:
             return
         digests = {}
         for part, tensors in state.items():
-            with replacing(self.path(step, part)) as beside:
-                save_file({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, beside)
-                digests[part] = sha256_of(beside)
+            digests[part] = save(tensors, self.path(step, part))
         note = {"version": VERSION, "step": step, "run": self.run, "sha256": digests}
-        write_atomically(self.note(step), (json.dumps(note, indent=1) + "\n").encode())
+        write_json(self.note(step), note)
         for old in self.steps()[:-KEPT]:
             self.drop(old, keep_model=old in needed)
 
@@ -161,25 +157,18 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     return "; ".join(f"{n} is {there.get(n)!r} there, {here.get(n)!r} here" for n in names)
 
 
+def save(tensors: Mapping[str, Tensor], path: Path) -> str:
+    """Tensors to a file, whole or not at all; returns its SHA-256."""
+    try:
+        with replacing(path) as beside:
+            save_file({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, beside)
+            return sha256_of(beside)
+    except (OSError, SafetensorError) as error:  # a full disk may be either
+        raise OSError(f"{path} can't be written: {error}") from None
+
+
 def sha256_of(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write to; at the end it takes its place.
-
-    A full disk or a kill leaves the file that was there. OSError names it.
-    """
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        yield beside
-        os.chmod(beside, 0o644)  # safetensors lets only its owner read
-        with open(beside, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except (OSError, SafetensorError) as error:  # a full disk may be either
-        raise OSError(f"{path} can't be written: {error}") from None
-    finally:
-        beside.unlink(missing_ok=True)

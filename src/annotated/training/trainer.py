@@ -230,7 +230,7 @@ class Trainer:
     def updates(self, pairs: Sequence[Pair]) -> Iterator[list[Batch]]:
         """§5.1: this process's share of each update from here on.
 
-        The stream of micro-batches is the same in all processes; each takes
+        The stream of micro-batches is the same in all processes; each reads
         every ``world.size``-th.
         """
         if not pairs:
@@ -239,10 +239,10 @@ class Trainer:
         count = config.micro_batches
         stream = micro_batches(
             pairs, config.batch_tokens // count, self.seed, config.spread,
-            start=self.step * count,
+            start=self.step * count + world.rank, every=world.size,
         )
         for _ in range(self.step, config.steps):
-            ours = list(islice(stream, count))[world.rank :: world.size]
+            ours = islice(stream, count // world.size)
             yield [collate(b, ids.pad_id, ids.bos_id, ids.eos_id) for b in ours]
 
     def state(self) -> State:

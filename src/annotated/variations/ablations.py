@@ -21,7 +21,7 @@ from annotated.data.batches import Batch
 from annotated.recipes import RECIPES, Example, Recipe, override, run_record, train
 from annotated.recipes.corpus import Report, batches_of
 from annotated.recipes.exact import TEST_SEED, TESTED, WATCHED, encoded
-from annotated.recipes.run import WATCHES
+from annotated.recipes.run import is_watched
 from annotated.records import Record
 from annotated.training import Update
 from annotated.training.checkpoints import check_writable
@@ -113,14 +113,13 @@ def run(name: str, seed: int) -> Record:
     recipe = ablation(name)
     corpus, alike = recipe.corpus, {}
     trained_on, held_out = corpus.training(seed)[:TESTED], corpus.held_out(TESTED, TEST_SEED)
-    every = max(recipe.training.steps // WATCHES, 1)
     watched: list[Batch] = []
 
     def watch(update: Update, translator: Translator) -> None:
         if not watched:
             pairs = encoded(held_out[:WATCHED], translator.tokenizer)
             watched.extend(batches_of(pairs, translator.tokenizer))
-        if update.step % every == 0:
+        if is_watched(recipe, update.step):
             alike[update.step] = alikeness(translator.model, watched)
 
     done = train(recipe, seed, watch)
