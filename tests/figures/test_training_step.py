@@ -99,8 +99,8 @@ def test_the_middle_says_means_and_probabilities(panels):
     said = [text.get_text() for text in middle.texts]
     assert f"{-BEFORE.log().mean():.1f} before" in said
     assert f"{-AFTER.log().mean():.1f} after" in said
-    assert middle.get_xticklabels()[0].get_text() == "0.1 →\n5 %"
-    assert middle.get_xticklabels()[2].get_text() == "0.07 →\n0.06 %"
+    assert middle.get_xticklabels()[0].get_text() == "0.1 % →\n5 %"
+    assert middle.get_xticklabels()[2].get_text() == "0.07 % →\n0.06 %"
 
 
 def test_every_call_reads_what_the_calls_before_it_said(panels):

@@ -78,7 +78,7 @@ def _losses(ax: Axes, before: np.ndarray, after: np.ndarray) -> None:
         bars = ax.bar(places, -np.log(probabilities), 0.36, color=color)
         ax.bar_label(bars, fmt="%.1f", fontsize=10, padding=1)
     shares = [
-        f"{100 * p:.2g} →\n{100 * q:.2g} %" for p, q in zip(before, after, strict=True)
+        f"{100 * p:.2g} % →\n{100 * q:.2g} %" for p, q in zip(before, after, strict=True)
     ]
     ax.set_xticks(range(1, 1 + len(before)), shares, fontsize=10)
     ax.text(0.45, -0.03, "probability", transform=ax.get_xaxis_transform(), ha="right", va="top")
