@@ -139,7 +139,7 @@ def train_command(
             )
         if not run.finished:
             if first and not quiet:
-                done, all_of_them = run.updates[-1].step, chosen.training.steps
+                done, all_of_them = run.step, chosen.training.steps
                 print(f"stopped after {done} of {all_of_them} updates; --resume goes on")
             return 128 + stop.signal
         if not first:
@@ -155,7 +155,7 @@ def train_command(
             text = "".join(f"{line}\n" for line in report.translations)
             records.write_atomically(out / "translations.txt", text.encode())
         facts = {"recipe": recipe, "seed": seed, "seconds": round(run.seconds, 1), "out": str(out)}
-        tell(report, quiet, facts)
+        tell(report, quiet, facts | ({"cleaning": run.left_out} if run.left_out else {}))
         if record:
             command = ["annotated", "train", "--recipe", recipe, "--seed", str(seed)]
             command += [word for assignment in change or [] for word in ("--set", assignment)]

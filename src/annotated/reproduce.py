@@ -218,7 +218,7 @@ def train_and_test(recipe: Recipe, job: Job) -> Outcome:
         recipe, job.seed, watch, folder=folder, device=job.device,
         stop=lambda: job.left() <= tail, start=watch.start,
     )  # fmt: skip
-    done, steps = run.updates[-1].step, recipe.training.steps
+    done, steps = run.step, recipe.training.steps
     short = f"{done} of {steps} updates; start again with the same --out to go on"
     if job.clock.signal:
         return Outcome("unfinished", short)

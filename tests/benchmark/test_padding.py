@@ -81,11 +81,14 @@ def test_multi30k_wastes_less_than_six_percent():
     folder = Path(os.environ.get("ANNOTATED_DATA") or Path(__file__).parents[3] / "shared" / "data")
     if not (folder / "multi30k").is_dir():
         pytest.skip("no Multi30k: neither in $ANNOTATED_DATA nor in ../shared/data")
-    corpus = override(recipe_named("multi30k-en-de"), [f"corpus.data_dir={folder}"]).corpus
-    pairs, _ = corpus.training_ids(corpus.tokenizer(), seed=0)
+    recipe = override(recipe_named("multi30k-en-de"), [f"corpus.data_dir={folder}"])
+    pairs, _ = recipe.corpus.training_ids(recipe.corpus.tokenizer(), seed=0)
     assert len(pairs) == 29_000
     for budget in (2048, 4096):
         assert padding_waste(token_batches(pairs, budget, 0)).both < 0.06
+    how = recipe.training  # and as the recipe mixes them
+    own = token_batches(pairs, how.batch_tokens, 0, spread=how.spread)
+    assert padding_waste(own).both < 0.06
 
 
 def test_the_command_writes_a_record(tmp_path, monkeypatch, capsys):

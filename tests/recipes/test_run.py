@@ -267,6 +267,14 @@ updates = st.builds(
 
 
 class TestLog:
+    def test_of_a_run_whose_log_was_lost_there_is_no_record(self, run, miniature):
+        lost = replace(run[0], updates=run[0].updates[2:])
+        said = r"^the log tells of 3 of 5 updates; a record needs them all$"
+        with pytest.raises(ValueError, match=said):
+            run_record(miniature, 3, lost, Report({}, [], {}), "…")
+        with pytest.raises(ValueError, match="tells of 0 of 5 updates"):
+            run_record(miniature, 3, replace(lost, updates=[]), Report({}, [], {}), "…")
+
     @given(
         rows=st.lists(st.tuples(updates, st.dictionaries(st.text(), floats, max_size=2))),
         cut=st.integers(0, 99), torn=st.text("{}:\"'5 "),

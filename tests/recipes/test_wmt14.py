@@ -152,6 +152,10 @@ def test_on_generated_sentences(annotated, name, tmp_path, made, laid_out):
     assert [line for line in found.splitlines() if "bleu" in line or "perplexity" in line] == [
         line for line in said.splitlines() if line.startswith(("bleu", "perplexity"))
     ]
+    # A script is told of the cleaning as well, here of a run that was finished before.
+    told = json.loads(trained(annotated, name, folder, out, "--resume", "--quiet"))
+    assert told["cleaning"] == [said.splitlines()[1]]
+
 
 
 def test_on_real_news(annotated, tmp_path, real_data, laid_out):

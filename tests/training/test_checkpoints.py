@@ -20,7 +20,7 @@ from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
 from annotated.records import write_atomically
 from annotated.training import load_checkpoint, save_checkpoint
-from annotated.training.checkpoints import read_config
+from annotated.training.checkpoints import read_config, sealed
 
 FILES = ["config.json", "model.safetensors", "tokenizer.json"]
 SIZES = {"d_model": 22, "d_ff": 29, "heads": 3, "d_k": 5, "d_v": 7, "layers": 2}
@@ -53,11 +53,11 @@ def error_of(folder):
 
 
 def edit(folder, change):
-    """Rewrite the configuration by hand."""
+    """Rewrite the configuration by hand, and seal it."""
     path = folder / "config.json"
     config = json.loads(path.read_text())
     change(config)
-    path.write_text(json.dumps(config))
+    path.write_text(json.dumps(sealed(config)))
     return str(path)
 
 
@@ -221,7 +221,7 @@ class TestDamage:
     def test_whatever_happens_to_the_configuration_no_other_error_comes_out(
         self, tmp_path_factory, data
     ):
-        """Some changes can't be seen, such as another dropout: then it loads."""
+        """Only a change that leaves the same JSON document goes unnoticed."""
         folder = tmp_path_factory.getbasetemp() / "fuzzed"
         if not folder.exists():
             save_checkpoint(folder, build(), TOKENIZER, recipe="copy")
@@ -236,9 +236,34 @@ class TestDamage:
             assert str(folder) in str(error) and len(str(error).splitlines()) == 1
         else:
             assert model.config.d_model == 22
+            assert json.loads((folder / "config.json").read_bytes()) == json.loads(good)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda config: config["model"].update(heads=1),
+            lambda config: config["model"].update(dropout=0.3),
+            lambda config: config["model"].pop("norm"),
+            lambda config: config["notes"].update(recipe="another"),
+        ],
+    )
+    def test_a_configuration_that_still_fits_the_weights_is_refused_all_the_same(
+        self, saved, change
+    ):
+        path = saved[0] / "config.json"
+        config = json.loads(path.read_text())
+        change(config)
+        path.write_text(json.dumps(config))
+        assert error_of(saved[0]) == f"{path} is damaged: its SHA-256 is not the one in it"
 
 
 class TestAnotherVersion:
+    @pytest.mark.parametrize("version", [0, 2, None])
+    def test_another_layout_is_named(self, saved, version):
+        path = edit(saved[0], lambda config: config.update(version=version))
+        said = f"{path} has version {version}; this package reads version 1"
+        assert error_of(saved[0]) == said
+
     def test_a_field_that_this_version_lacks_is_named(self, saved):
         """What a later version may write."""
         path = edit(saved[0], lambda config: config["model"].update(rotary=True))

@@ -31,7 +31,8 @@ class Run:
     ``watched`` has, by step, what `Corpus.watch` found. ``seconds`` counts
     data, updates and looks, of all its starts, not the time in between.
     ``left_out`` says in words what cleaning did. ``finished`` is False for a
-    run that was asked to stop.
+    run that was asked to stop, after ``step`` updates. Where a log was lost,
+    ``updates`` lacks those that it told of.
     """
 
     translator: Translator
@@ -40,6 +41,7 @@ class Run:
     seconds: float = 0.0
     left_out: list[str] = field(default_factory=list)
     finished: bool = False
+    step: int = 0
 
 
 def train(
@@ -90,6 +92,7 @@ def train(
     with log:
         run.finished = trainer.fit(pairs, keep, stop)
     model.eval()
+    run.step = trainer.step
     run.seconds = before + time.perf_counter() - begun
     return run
 
@@ -194,7 +197,12 @@ def run_record(
 
     A point of the curve is a step at which the model was watched, with that
     update's loss and rate. ``experiment`` is the recipe's name by default.
+    Raises ValueError for a run whose log was lost in part.
     """
+    if len(run.updates) != run.step:
+        raise ValueError(
+            f"the log tells of {len(run.updates)} of {run.step} updates; a record needs them all"
+        )
     updates = {update.step: update for update in run.updates}
     curve = [
         {"step": step, "loss": round(updates[step].loss, 4),

@@ -18,6 +18,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.records import write_atomically
 
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
+VERSION = 1  # rises when a reader of today would misread tomorrow's checkpoints
 
 
 def check_writable(folder: Path) -> None:
@@ -31,9 +32,10 @@ def save_checkpoint(
 ) -> None:
     """Write model, tokenizer and configuration; ``notes`` are kept as JSON.
 
-    The configuration is written last and holds the SHA-256 of the others, so
-    an interrupted write can't pass for a checkpoint. Tied weights are stored
-    once. ``dtype=torch.float16`` halves the size.
+    The configuration is written last and holds the SHA-256 of the others and
+    its own, so neither an interrupted write nor a changed byte can pass for a
+    checkpoint. Tied weights are stored once. ``dtype=torch.float16`` halves
+    the size.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,14 +46,22 @@ def save_checkpoint(
     }
     check_finite(tensors, f"the weights as {dtype}" if dtype else "the weights")
     files = {WEIGHTS: save(tensors), TOKENIZER: tokenizer.to_json().encode()}
-    config = {
+    config = sealed({
+        "version": VERSION,
         "model": asdict(model.config),
         "notes": notes,
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
-    }
+    })
     files[CONFIG] = (json.dumps(config, indent=1) + "\n").encode()
     for name, data in files.items():
         write_atomically(folder / name, data)
+
+
+def sealed(config: dict) -> dict:
+    """A configuration with the SHA-256 of all else in it among its sums."""
+    sums = {name: sum for name, sum in config["sha256"].items() if name != CONFIG}
+    text = json.dumps({**config, "sha256": sums}, sort_keys=True)
+    return {**config, "sha256": {**sums, CONFIG: hashlib.sha256(text.encode()).hexdigest()}}
 
 
 def check_fit(model: Transformer, tokenizer: Tokenizer, name: str | Path) -> None:
@@ -73,15 +83,21 @@ def check_finite(tensors: Mapping[str, Tensor], what: str | Path) -> None:
 
 
 def read_config(folder: str | Path) -> dict:
-    """The JSON of a checkpoint; ValueError where it is missing or broken."""
+    """The JSON of a checkpoint; ValueError if it is missing, damaged or older."""
     path = Path(folder) / CONFIG
     if not path.is_file():
         raise ValueError(f"no checkpoint in {path.parent}: {CONFIG} is missing")
     try:
-        config = json.loads(path.read_bytes())
-        return {key: dict(config[key]) for key in ("model", "notes", "sha256")}
+        said = json.loads(path.read_bytes())
+        config = {key: dict(said[key]) for key in ("model", "notes", "sha256")}
+        version, whole = said.get("version"), sealed(said) == said
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path} is not a checkpoint's {CONFIG}, or is damaged") from None
+    if version != VERSION:
+        raise ValueError(f"{path} has version {version}; this package reads version {VERSION}")
+    if not whole:
+        raise ValueError(f"{path} is damaged: its SHA-256 is not the one in it")
+    return config
 
 
 def load_checkpoint(folder: str | Path) -> tuple[Transformer, Tokenizer, dict]:
