@@ -1,13 +1,16 @@
 """What a recipe needs of a corpus, whatever is in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from annotated.data.batches import Batch, Pair, collate, token_batches
 from annotated.data.tokenizer import Tokenizer
 from annotated.translation import Translator
+
+AT_ONCE = 1000  # pairs encoded together: what is ever in memory of a corpus
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,13 @@ class Corpus(Protocol):
 
     def test(self, translator: Translator) -> Report:
         """All that is measured of a trained model."""
+
+
+def as_ids(pairs: Iterable[tuple[str, str]], tokenizer: Tokenizer) -> Iterator[Pair]:
+    """Sentence pairs as ids, a bounded number at a time."""
+    rest = iter(pairs)
+    while some := list(islice(rest, AT_ONCE)):
+        yield from zip(*map(tokenizer.encode_batch, zip(*some, strict=True)), strict=True)
 
 
 def batches_of(

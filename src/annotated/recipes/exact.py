@@ -10,7 +10,7 @@ from typing import NamedTuple
 from annotated.data import copying, numbers
 from annotated.data.batches import Pair
 from annotated.data.tokenizer import Tokenizer
-from annotated.recipes.corpus import Report, batches_of
+from annotated.recipes.corpus import Report, as_ids, batches_of
 from annotated.training.perplexity import perplexity
 from annotated.translation import Translator
 
@@ -55,9 +55,7 @@ def score(translator: Translator, examples: Sequence[Example]) -> Score:
 
 def encoded(examples: Sequence[Example], tokenizer: Tokenizer) -> list[Pair]:
     """Examples as pairs of ids, none special."""
-    sources = tokenizer.encode_batch(example.source for example in examples)
-    targets = tokenizer.encode_batch(example.target for example in examples)
-    return list(zip(sources, targets, strict=True))
+    return list(as_ids(((example.source, example.target) for example in examples), tokenizer))
 
 
 class Exact:

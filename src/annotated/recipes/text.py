@@ -11,14 +11,13 @@ from annotated.data.corpora import TextCorpus, text_corpus
 from annotated.data.id_file import IdPairs, write_ids
 from annotated.data.text import Cleaning, Counts, texts
 from annotated.data.tokenizer import Tokenizer
-from annotated.recipes.corpus import Report, batches_of
+from annotated.recipes.corpus import Report, as_ids, batches_of
 from annotated.records import write_json
 from annotated.training.perplexity import perplexity
 from annotated.translation import Translator
 from annotated.translation.bleu import Bleu, bleu_13a, bleu_literature
 
 WATCHED = 1000  # pairs of the development set that a look during training reads
-AT_ONCE = 1000  # pairs encoded together: what is ever in memory of a corpus
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Text:
         A file from an earlier start is taken as it is.
         """
         words = self.cleaning.of_texts(self.read())
-        pieces = self.cleaning.of_ids(encoded(words, tokenizer))
+        pieces = self.cleaning.of_ids(as_ids(words, tokenizer))
         if folder is None:
             return list(pieces), said(words.counts, pieces.counts)
         path, note = folder / "train.ids", folder / "cleaning.json"
@@ -75,7 +74,7 @@ class Text:
         corpus = self.corpus()
         rules = Cleaning(tidy=self.cleaning.tidy)
         pairs = rules.of_texts(islice(corpus.pairs(corpus.dev), count))
-        return list(encoded(pairs, tokenizer))
+        return list(as_ids(pairs, tokenizer))
 
     def perplexity(self, translator: Translator, count: int | None = None) -> float:
         pairs = self.dev(translator.tokenizer, count)
@@ -131,13 +130,6 @@ class First:
 
     def __iter__(self) -> Iterator:
         return islice(iter(self.items), self.count)
-
-
-def encoded(pairs: Iterable[tuple[str, str]], tokenizer: Tokenizer) -> Iterator[Pair]:
-    """Sentence pairs as ids, a bounded number at a time."""
-    rest = iter(pairs)
-    while some := list(islice(rest, AT_ONCE)):
-        yield from zip(*map(tokenizer.encode_batch, zip(*some, strict=True)), strict=True)
 
 
 def said(words: Counts, pieces: Counts) -> list[str]:
