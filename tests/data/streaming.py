@@ -20,7 +20,7 @@ from string import ascii_lowercase
 from annotated.data.id_file import write_ids
 from annotated.data.text import Cleaning, Pairs, texts
 from annotated.data.tokenizer import Tokenizer
-from annotated.recipes.text import encoded
+from annotated.recipes.corpus import as_ids
 
 
 def peak() -> int:
@@ -56,7 +56,7 @@ def main() -> None:
     works = {
         "read": lambda: sum(1 for _ in pairs),
         "learn": lambda: Tokenizer.train(texts(pairs), 499),
-        "write": lambda: write_ids(folder / "big.ids", encoded(pairs, tokenizer)),
+        "write": lambda: write_ids(folder / "big.ids", as_ids(pairs, tokenizer)),
         "hold": lambda: list(pairs),
     }
     for stage in sys.argv[3:]:
