@@ -134,7 +134,7 @@ class TestSides:
     def test_no_number_is_tested_twice(self, name):
         tested = RECIPES[name].corpus.held_out(1000, 1_000_000)
         assert len(set(tested)) == len(tested) == 1000
-        assert {e.group for e in tested} >= {4, 5, 6}
+        assert {e.group for e in tested} >= {4, 5}
 
     def test_every_length_is_tested(self):
         tested = recipe_named("numbers-en-de").corpus.held_out(1000, 1_000_000)

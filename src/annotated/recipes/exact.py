@@ -114,13 +114,15 @@ class Numbers(Exact):
     """Integers below a million, spelled out in two languages.
 
     ``thousands`` names thousands parts (n // 1000) of which not one number is
-    trained on; ``held_out`` then draws from these families alone.
+    trained on; ``held_out`` then draws from these families alone. Numbers of
+    more than ``digits`` digits are neither trained on nor held out.
     """
 
     source: str = "en"
     target: str = "de"
     count: int = 60_000
     thousands: tuple[int, ...] = ()
+    digits: int = len(numbers.DIGIT_WEIGHTS)
     groups = "digits"
 
     def tokenizer(self) -> Tokenizer:
@@ -135,14 +137,21 @@ class Numbers(Exact):
         if self.thousands:
             families = [1000 * part + rest for part in self.thousands for rest in range(1000)]
             return self.examples(random.Random(seed).sample(families, count))
-        drawn = dict.fromkeys(numbers.draw(4 * count, seed, numbers.held_out))
+        drawn = dict.fromkeys(numbers.draw(
+            4 * count, seed, lambda n: numbers.held_out(n) and n < 10**self.digits
+        ))
         return self.examples(list(drawn)[:count])
+
+    def __post_init__(self):
+        if not 3 <= self.digits <= len(numbers.DIGIT_WEIGHTS):
+            raise ValueError(f"digits is {self.digits}; expected 3 to {len(numbers.DIGIT_WEIGHTS)}")
 
     def in_family(self, number: int) -> bool:
         return number // 1000 in self.thousands
 
     def trained_on(self, number: int) -> bool:
-        return numbers.training_side(number) and not self.in_family(number)
+        short = number < 10**self.digits
+        return short and numbers.training_side(number) and not self.in_family(number)
 
     def examples(self, drawn: Sequence[int]) -> list[Example]:
         pairs = numbers.pairs(drawn, self.source, self.target)

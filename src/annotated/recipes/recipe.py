@@ -87,6 +87,10 @@ RECIPES = {
             Numbers(thousands=FAMILIES), training=NUMBERS,
         ),
         Recipe(
+            "numbers-en-de-five-digits", "the same up to five digits, to see what becomes of six",
+            Numbers(digits=5), training=NUMBERS,
+        ),
+        Recipe(
             "copy", "letters to repeat, a check that everything works",
             Copying(), TransformerConfig.tiny(dropout=0.0), replace(NUMBERS, steps=1000),
         ),

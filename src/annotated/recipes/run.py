@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from annotated.data.tokenizer import Tokenizer
-from annotated.model import Transformer
+from annotated.model import Transformer, TransformerConfig
 from annotated.recipes.corpus import Report
 from annotated.recipes.recipe import Recipe, settings
 from annotated.records import Record, here_and_now, write_atomically
@@ -54,13 +54,15 @@ def train(
     world: World | None = None,
     stop: Callable[[], bool] = lambda: False,
     start: Callable[[Run, int], None] = lambda run, step: None,
+    build: Callable[[TransformerConfig], Transformer] = Transformer,
 ) -> Run:
     """Data, tokenizer, model, updates: all of it from the recipe and a seed.
 
     ``after`` is called after each update with the model as it then is, and
     ``start`` before the first with the number that were made before. In a
     ``folder`` the run keeps its states and its log, and goes on from them if
-    it was stopped; ValueError if they are of another run, or damaged.
+    it was stopped; ValueError if they are of another run, or damaged. ``build``
+    makes the model, for experiments with another one.
     """
     begun, world, states = time.perf_counter(), world or World(), InMemory()
     if folder:
@@ -71,7 +73,7 @@ def train(
             renew(recipe, folder, states)
     tokenizer, pairs, left_out = prepare(recipe, seed, folder, world)
     torch.manual_seed(seed)
-    model = Transformer(replace(recipe.model, vocab_size=tokenizer.vocab_size)).to(device)
+    model = build(replace(recipe.model, vocab_size=tokenizer.vocab_size)).to(device)
     check_fit(model, tokenizer, "the tokenizer")
     run = Run(Translator(model, tokenizer), left_out=left_out)
     trainer = Trainer(model, recipe.training, seed, states, world)

@@ -1,4 +1,4 @@
-"""§6.2: how well a model foresees sentences it was not trained on."""
+"""How well a model foresees sentences it was not trained on: §6.2, and token by token."""
 
 from collections.abc import Iterable
 
@@ -33,3 +33,24 @@ def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
     if not tokens:
         raise ValueError("there are no tokens to measure perplexity on")
     return torch.tensor(loss / tokens, dtype=torch.float64).exp().item()
+
+
+@torch.no_grad()
+def foreseen(model: nn.Module, batches: Iterable[Batch]) -> float:
+    """§3.2.3: the share of tokens that are the likeliest, all before them given right.
+
+    This is what training sees (teacher forcing), and no translation. EOS
+    counts, padding does not. No dropout; the model's mode comes back. Raises
+    ValueError if there are no tokens.
+    """
+    right, tokens, device = 0, 0, next(model.parameters()).device
+    with evaluating(model):
+        for batch in batches:
+            batch = batch.to(device)
+            likeliest = model(batch.source, batch.target).argmax(-1)
+            real = batch.labels != model.config.pad_id
+            right += int((likeliest == batch.labels)[real].sum())
+            tokens += int(real.sum())
+    if not tokens:
+        raise ValueError("there are no tokens to foresee")
+    return right / tokens

@@ -7,16 +7,13 @@ name. What is set by each could be given to `annotated train --set` as well;
 this measures more of the model.
 """
 
-import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annotated import records
 from annotated.data.batches import Batch
 from annotated.recipes import RECIPES, Example, Recipe, override, run_record, train
 from annotated.recipes.corpus import Report, batches_of
@@ -24,10 +21,10 @@ from annotated.recipes.exact import TEST_SEED, TESTED, WATCHED, encoded
 from annotated.recipes.run import is_watched
 from annotated.records import Record
 from annotated.training import Update
-from annotated.training.checkpoints import check_writable
 from annotated.training.evaluating import evaluating
 from annotated.training.perplexity import perplexity
 from annotated.translation import Translator
+from annotated.variations import run_from_command_line
 
 RECIPE = "numbers-en-de"
 FEW = "corpus.count=300"  # so that 500 updates see each pair more than a hundred times
@@ -132,16 +129,10 @@ def run(name: str, seed: int) -> Record:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """One run from the command line."""
-    parser = argparse.ArgumentParser("python -m annotated.variations.ablations", description=(
-        "Train the numbers recipe with one thing changed, and keep a record of it."))
-    parser.add_argument("name", choices=ABLATIONS)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", type=Path, default=Path("results"), metavar="FOLDER")
-    given = parser.parse_args(arguments)
-    if given.seed < 0:
-        parser.error(f"--seed is {given.seed}; expected a number from 0")
-    check_writable(given.record)  # fails now rather than after training
-    print(records.write(run(given.name, given.seed), given.record))
+    run_from_command_line(
+        "python -m annotated.variations.ablations", ABLATIONS, run, arguments,
+        "Train the numbers recipe with one thing changed, and keep a record of it.",
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,221 @@
+"""§3-3.5, §5.3: the numbers recipe with one of the paper's choices taken away.
+
+    python -m annotated.variations.controls no-scale --seed 0 --record FOLDER
+
+trains one of `CONTROLS`, on numbers of up to five digits, and writes a record
+of it, named "control-" and its name. What is taken away is no setting of the
+model: each is a model of its own, below, with that one thing changed.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annotated.data import numbers
+from annotated.data.batches import Batch
+from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
+from annotated.model.attention import Memory, Vectors
+from annotated.model.transformer import Ids, SourceIds
+from annotated.recipes import RECIPES, Example, Recipe, override, run_record, score, train
+from annotated.recipes.corpus import Report, batches_of
+from annotated.recipes.exact import TEST_SEED, WATCHED, encoded
+from annotated.recipes.run import is_watched
+from annotated.records import Record
+from annotated.training import Update
+from annotated.training.perplexity import foreseen
+from annotated.translation import Translator
+from annotated.variations import run_from_command_line
+
+RECIPE = "numbers-en-de-five-digits"
+LONGER = 200  # six-digit numbers, longer than any in training, that a report rests on
+
+
+class NoScale(Transformer):
+    """§3.2.1 without √d_k: scores are the dot products as they are."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__(config)
+        for module in self.modules():
+            if isinstance(module, MultiHeadAttention):
+                d_k = module.w_q.out_features // module.heads
+                module.w_q.register_forward_hook(multiplied(math.sqrt(d_k)))
+
+
+class NoEmbeddingScale(Transformer):
+    """§3.4 without √d_model: embeddings are the rows of E as they are."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__(config)
+        for matrix in (self.embedding, *self.untied.values()):
+            matrix.register_forward_hook(multiplied(1 / math.sqrt(config.d_model)))
+
+
+class NoEncoderPositions(Transformer):
+    """§3.5 without positions in the encoder: it reads a bag of pieces."""
+
+    def embed(self, ids: Ids, use: str, start: int = 0) -> Vectors:
+        if use == "source":
+            return self.dropout(self.matrix(use)(ids))
+        return super().embed(ids, use, start)
+
+
+class NoCausalMask(Transformer):
+    """§3.2.3 without the causal mask: every piece of the target sees every other.
+
+    Padding stays masked. Nothing can be cached, because a new piece changes
+    what the earlier ones are; so each step reads the whole target again.
+    """
+
+    def decode(
+        self, target: Ids, memory: Memory, source: SourceIds
+    ) -> Float[Tensor, "batch n vocab"]:
+        pad = self.config.pad_id
+        own, other = padding_mask(target, pad), padding_mask(source, pad)
+        x = self.embed(target, "target")
+        for layer in self.decoder.layers:
+            x = layer.sublayer_1(x, layer.self_attention, None, own)
+            x = layer.sublayer_2(x, layer.cross_attention, memory, other)
+            x = layer.sublayer_3(x, layer.feed_forward)
+        return self.matrix("output").logits(self.decoder.norm(x))
+
+    @torch.no_grad()
+    def start(self, source: SourceIds, capacity: int, memory: Memory | None = None) -> "Prefix":
+        memory = self.encode(source) if memory is None else memory
+        return Prefix(source, memory, source[:, :0])
+
+    @torch.no_grad()
+    def step(
+        self, token: Int[Tensor, " batch"], cache: "Prefix"
+    ) -> Float[Tensor, "batch vocab"]:
+        cache.target = torch.cat([cache.target, token[:, None]], 1)
+        return self.decode(cache.target, cache.memory, cache.source)[:, -1]
+
+
+@dataclass
+class Prefix:
+    """What a search keeps of a model that can't cache: all that it reads."""
+
+    source: SourceIds
+    memory: Memory
+    target: Ids
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Repeat, reorder or drop rows of the batch, in place."""
+        self.source, self.memory = self.source[rows], self.memory[rows]
+        self.target = self.target[rows]
+
+
+def multiplied(factor: float):
+    """A hook that multiplies what a module gives."""
+    return lambda module, inputs, output: output * factor
+
+
+class Control(NamedTuple):
+    """What is taken away, in words, and how: another model, or a setting."""
+
+    away: str
+    model: type[Transformer] = Transformer
+    settings: tuple[str, ...] = ()
+
+
+WARMUP, PRE = "training.warmup=false", "model.norm=pre"
+CONTROLS = {
+    "none": Control("nothing"),
+    "no-scale": Control("the division of scores by √d_k (§3.2.1)", NoScale),
+    "no-embedding-scale": Control("the factor √d_model of embeddings (§3.4)", NoEmbeddingScale),
+    "no-encoder-positions": Control("the encoder's positions (§3.5)", NoEncoderPositions),
+    "no-causal-mask": Control("the decoder's causal mask (§3.2.3)", NoCausalMask),
+    "no-warmup": Control("the warm-up of the rate (§5.3)", settings=(WARMUP,)),
+    "pre-norm": Control("nothing, but with the norm before each sub-layer", settings=(PRE,)),
+    "pre-norm-no-warmup": Control("the warm-up, and so", settings=(PRE, WARMUP)),
+}
+
+
+def control(name: str) -> Recipe:
+    """The recipe of a control; ValueError for an unknown one."""
+    if name not in CONTROLS:
+        raise ValueError(f"no control {name!r}; there are {', '.join(CONTROLS)}")
+    return override(RECIPES[RECIPE], CONTROLS[name].settings)
+
+
+def taken_away(name: str, model: Transformer) -> Transformer:
+    """A control with another model's weights: what it trained with is missing now."""
+    other = CONTROLS[name].model(model.config)
+    other.load_state_dict(model.state_dict())
+    return other.train(model.training)
+
+
+def longer(count: int, seed: int) -> list[int]:
+    """Different held-out numbers of six digits."""
+    least = 10 ** RECIPES[RECIPE].corpus.digits
+    drawn = numbers.draw(4 * count, seed, lambda n: n >= least and numbers.held_out(n))
+    return list(dict.fromkeys(drawn))[:count]
+
+
+def same_bag() -> list[tuple[int, int]]:
+    """Pairs like 204 and 402: the same English pieces in two orders."""
+    digits = range(1, 10)
+    return [(100 * a + b, 100 * b + a) for a in digits for b in digits if a < b]
+
+
+def measured(report: Report, translator: Translator, seen: Sequence[Batch]) -> Report:
+    """The report with what a control may change and an exact match does not show.
+
+    ``foreseen`` is measured on the batches ``seen``, ``exact_six_digits`` on
+    numbers longer than any in training; ``same_bag`` is the share of pairs
+    like 204 and 402 that get one translation.
+    """
+    corpus = RECIPES[RECIPE].corpus
+    six = score(translator, corpus.examples(longer(LONGER, TEST_SEED)))
+    bags = [[example.source for example in corpus.examples(pair)] for pair in same_bag()]
+    first, second = (translator.translate(sentences) for sentences in zip(*bags, strict=True))
+    alike = sum(a == b for a, b in zip(first, second, strict=True)) / len(bags)
+    more = {
+        "foreseen": foreseen(translator.model, seen),
+        "exact_six_digits": six.accuracy, "same_bag": alike,
+    }
+    rounded = {name: {"value": round(value, 4)} for name, value in more.items()}
+    return replace(report, metrics=report.metrics | rounded)
+
+
+def run(name: str, seed: int) -> Record:
+    """Train a control, with a point of the curve wherever it is watched."""
+    recipe, found = control(name), {}
+    batches: dict[int, list[Batch]] = {}
+
+    def held_out(count: int, translator: Translator) -> list[Batch]:
+        if count not in batches:
+            examples: list[Example] = recipe.corpus.held_out(count, TEST_SEED)
+            tokenizer = translator.tokenizer
+            batches[count] = batches_of(encoded(examples, tokenizer), tokenizer)
+        return batches[count]
+
+    def watch(update: Update, translator: Translator) -> None:
+        if is_watched(recipe, update.step):
+            found[update.step] = foreseen(translator.model, held_out(WATCHED, translator))
+
+    done = train(recipe, seed, watch, build=CONTROLS[name].model)
+    report = recipe.corpus.test(done.translator)
+    tested = int(report.metrics["tested"]["value"])
+    report = measured(report, done.translator, held_out(tested, done.translator))
+    command = f"python -m annotated.variations.controls {name} --seed {seed}"
+    record = run_record(recipe, seed, done, report, command, f"control-{name}")
+    curve = [{**point, "foreseen": round(found[point["step"]], 4)} for point in record.curve]
+    return replace(record, curve=curve)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """One run from the command line."""
+    run_from_command_line(
+        "python -m annotated.variations.controls", CONTROLS, run, arguments,
+        "Train the numbers recipe with one choice of the paper taken away, and record it.",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,278 @@
+"""Each control takes away one thing, and everything else is the paper's model."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from annotated import records
+from annotated.data import numbers
+from annotated.model import (
+    Transformer,
+    TransformerConfig,
+    record_attention,
+    sinusoidal_encoding,
+)
+from annotated.recipes import RECIPES, settings
+from annotated.translation.search import greedy_search
+from annotated.variations import controls
+from annotated.variations.controls import (
+    CONTROLS,
+    RECIPE,
+    NoCausalMask,
+    NoEmbeddingScale,
+    NoEncoderPositions,
+    NoScale,
+    control,
+    longer,
+    main,
+    same_bag,
+    taken_away,
+)
+
+MODELS = [NoScale, NoEmbeddingScale, NoEncoderPositions, NoCausalMask]
+CONFIG = TransformerConfig.tiny(vocab_size=13, d_model=22, d_ff=29, heads=2)
+
+
+@pytest.fixture
+def plain():
+    torch.manual_seed(0)
+    return Transformer(CONFIG).double().eval()
+
+
+@pytest.fixture
+def away(plain):
+    """`away(Kind)` is that control with the plain model's weights."""
+
+    def make(kind: type[Transformer], config=CONFIG) -> Transformer:
+        model = kind(config).double().eval()
+        model.load_state_dict(plain.state_dict())
+        return model
+
+    return make
+
+
+SOURCE = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 2, 0, 0]])
+TARGET = torch.tensor([[1, 4, 3, 11], [1, 12, 6, 0]])
+
+
+class TestModels:
+    @pytest.mark.parametrize("kind", MODELS)
+    def test_the_same_parameters_and_another_answer(self, kind, plain, away):
+        model = away(kind)
+        assert [n for n, _ in model.named_parameters()] == [n for n, _ in plain.named_parameters()]
+        assert (model(SOURCE, TARGET) - plain(SOURCE, TARGET)).abs().max() > 1e-3
+
+    @pytest.mark.parametrize("kind", MODELS)
+    def test_the_same_seed_gives_the_same_start(self, kind):
+        torch.manual_seed(5)
+        expected = Transformer(CONFIG).state_dict()
+        torch.manual_seed(5)
+        found = kind(CONFIG).state_dict()
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+    @pytest.mark.parametrize("kind", MODELS)
+    def test_a_search_step_by_step_is_the_whole_at_once(self, kind, away):
+        model = away(kind)
+        cache = model.start(SOURCE, 4)
+        for place in range(3):  # the second sentence has padding after it
+            stepped = model.step(TARGET[:, place], cache)
+            whole = model(SOURCE, TARGET[:, : place + 1])[:, -1]
+            torch.testing.assert_close(stepped, whole, atol=1e-10, rtol=0)
+
+    @pytest.mark.parametrize("kind", MODELS)
+    def test_sentences_of_a_search_may_leave_and_change_places(self, kind, away):
+        model = away(kind)
+        together = greedy_search(model, SOURCE)
+        for row, found in zip(SOURCE, together, strict=True):
+            (alone,) = greedy_search(model, row[row != 0][None])
+            assert alone.tokens == found.tokens
+            assert alone.log_probability == pytest.approx(found.log_probability)
+
+    @pytest.mark.parametrize("kind", MODELS)
+    @pytest.mark.parametrize("norm", ["post", "pre"])
+    def test_padding_is_still_masked(self, kind, norm):
+        torch.manual_seed(0)
+        model = kind(replace(CONFIG, norm=norm)).double().eval()
+        alone = model(SOURCE[1:, :3], TARGET[1:, :3])
+        together = model(SOURCE, TARGET)[1:, :3]
+        torch.testing.assert_close(alone, together, atol=1e-10, rtol=0)
+
+
+class TestNoScale:
+    def test_weights_are_the_softmax_of_plain_dot_products(self, plain, away):
+        model = away(NoScale)
+        heads = model.encoder.layers[0].self_attention
+        with record_attention(model) as seen, torch.no_grad():
+            model.encode(SOURCE)
+            x = plain.embed(SOURCE, "source")
+            query = plain.encoder.layers[0].self_attention.w_q(x)
+            scores = heads.split(query) @ heads.split(heads.w_k(x)).mT
+        scores = scores.masked_fill((SOURCE == 0)[:, None, None], -math.inf)
+        torch.testing.assert_close(seen["encoder.layers.0.self_attention"], scores.softmax(-1))
+
+    def test_every_attention_is_meant(self, plain, away):
+        """Queries made √d_k times smaller give the paper's model back."""
+        model, d_k = away(NoScale), 11
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if name.endswith("w_q.weight"):
+                    weight /= math.sqrt(d_k)
+        torch.testing.assert_close(model(SOURCE, TARGET), plain(SOURCE, TARGET))
+
+
+class TestNoEmbeddingScale:
+    def test_rows_of_the_matrix_and_positions_on_both_sides(self, away):
+        model = away(NoEmbeddingScale)
+        places = sinusoidal_encoding(5, 22).double()
+        for ids, use in ((SOURCE, "source"), (TARGET, "target")):
+            expected = model.embedding.weight[ids] + places[: ids.shape[1]]
+            torch.testing.assert_close(model.embed(ids, use), expected, atol=1e-7, rtol=0)
+
+    def test_untied_matrices_too(self):
+        model = NoEmbeddingScale(replace(CONFIG, tie=False)).eval()
+        bare = model.untied["target"].weight[TARGET] + sinusoidal_encoding(4, 22)
+        torch.testing.assert_close(model.embed(TARGET, "target"), bare)
+
+    def test_logits_stay(self, plain, away):
+        x = torch.randn(3, 22, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        assert torch.equal(away(NoEmbeddingScale).embedding.logits(x), plain.embedding.logits(x))
+
+
+class TestNoEncoderPositions:
+    def test_the_memory_of_a_bag_is_a_bag(self, plain, away):
+        order = torch.tensor([3, 0, 4, 1, 2])
+        source = SOURCE[:1]
+        model = away(NoEncoderPositions)
+        moved, memory = model.encode(source[:, order]), model.encode(source)
+        torch.testing.assert_close(moved, memory[:, order])
+        assert not torch.allclose(plain.encode(source[:, order]), plain.encode(source)[:, order])
+
+    def test_the_decoder_keeps_its_own(self, plain, away):
+        expected = plain.embed(TARGET, "target")
+        assert torch.equal(away(NoEncoderPositions).embed(TARGET, "target"), expected)
+
+
+class TestNoCausalMask:
+    def jacobian(self, model):
+        """How logits at each place depend on the vectors of each, (n, n)."""
+        x = model.embed(TARGET[:1], "target").detach()
+        memory = model.encode(SOURCE[:1]).detach()
+        model.embed = lambda ids, use, start=0: x_in
+        found = torch.zeros(4, 4)
+        for place in range(4):
+            x_in = x.clone().requires_grad_()
+            logits = model.decode(TARGET[:1], memory, SOURCE[:1])
+            (gradient,) = torch.autograd.grad(logits[0, place].square().sum(), x_in)
+            found[place] = gradient[0].abs().sum(-1)
+        return found
+
+    def test_all_places_see_all_where_the_papers_see_what_is_before(self, plain, away):
+        assert (self.jacobian(away(NoCausalMask)) > 0).all()
+        assert torch.equal(self.jacobian(plain) > 0, torch.ones(4, 4).tril() > 0)
+
+    def test_a_memory_may_be_given(self, away):
+        model = away(NoCausalMask)
+        memory = model.encode(SOURCE)
+        given = greedy_search(model, SOURCE, memory=memory)
+        assert [f.tokens for f in given] == [f.tokens for f in greedy_search(model, SOURCE)]
+        other = greedy_search(model, SOURCE, memory=-memory)
+        assert [f.log_probability for f in other] != [f.log_probability for f in given]
+
+
+class TestControls:
+    @pytest.mark.parametrize("name", CONTROLS)
+    def test_one_thing_is_taken_away(self, name):
+        before, after = settings(RECIPES[RECIPE]), settings(control(name))
+        changed = {key for key in before if before[key] != after[key]}
+        assert changed == {text.partition("=")[0] for text in CONTROLS[name].settings}
+        assert not changed or CONTROLS[name].model is Transformer
+
+    def test_equal_steps_and_no_two_alike(self):
+        assert {control(name).training.steps for name in CONTROLS} == {500}
+        assert len({(c.model, c.settings) for c in CONTROLS.values()}) == len(CONTROLS)
+
+    def test_an_unknown_one_is_answered_with_those_there_are(self):
+        with pytest.raises(ValueError, match="no control 'scale'; there are none, no-scale"):
+            control("scale")
+
+    def test_a_trained_model_with_something_missing(self, plain):
+        model = taken_away("no-causal-mask", plain.float())
+        assert isinstance(model, NoCausalMask) and not model.training
+        assert torch.equal(model.embedding.weight, plain.embedding.weight)
+
+
+class TestNumbers:
+    def test_nothing_longer_than_five_digits_is_trained_on_or_held_out(self):
+        corpus = RECIPES[RECIPE].corpus
+        assert max(example.group for example in corpus.training(0)) == 5
+        assert max(example.group for example in corpus.held_out(1000, 1)) == 5
+        assert not any(corpus.trained_on(n) for n in (100_000, 999_999, 342))
+        assert corpus.trained_on(345) and not numbers.held_out(345)
+
+    def test_the_longer_ones_are_held_out_and_all_different(self):
+        found = longer(53, 0)
+        assert len(set(found)) == 53
+        assert all(100_000 <= n < 1_000_000 and numbers.held_out(n) for n in found)
+
+    def test_the_two_numbers_of_a_pair_are_one_bag_in_two_orders(self):
+        corpus = RECIPES[RECIPE].corpus
+        tokenizer, pairs = corpus.tokenizer(), same_bag()
+        assert (204, 402) in [tuple(sorted(pair)) for pair in pairs] and len(pairs) == 36
+        for pair in pairs:
+            one, other = (tokenizer.encode(numbers.spell(n, "en")) for n in pair)
+            assert sorted(one) == sorted(other) and one != other
+
+    @pytest.mark.parametrize("digits", [2, 7])
+    def test_what_is_no_number_of_digits_is_refused(self, digits):
+        with pytest.raises(ValueError, match=f"digits is {digits}; expected 3 to 6"):
+            replace(RECIPES[RECIPE].corpus, digits=digits)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The recipe with little of everything."""
+    recipe = RECIPES[RECIPE]
+    training = replace(recipe.training, steps=20, warmup_steps=7, batch_tokens=211, average=2,
+                       average_every=2)
+    model = TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1)
+    corpus = replace(recipe.corpus, count=499)
+    monkeypatch.setitem(
+        RECIPES, RECIPE, replace(recipe, corpus=corpus, model=model, training=training)
+    )
+    monkeypatch.setattr(controls, "LONGER", 7)
+    monkeypatch.setattr("annotated.recipes.exact.TESTED", 23)
+
+
+class TestRun:
+    def test_the_record_holds_what_the_pages_read(self, small, tmp_path, capsys):
+        main(["no-causal-mask", "--seed", "3", "--record", str(tmp_path)])
+        (record,) = records.find("control-no-causal-mask", root=tmp_path)
+        assert capsys.readouterr().out.strip().endswith(record.filename)
+        assert record.command == "python -m annotated.variations.controls no-causal-mask --seed 3"
+        assert (record.seed, record.recipe) == (3, RECIPE)
+        assert record.column("step") == list(range(1, 21))
+        value = {name: metric["value"] for name, metric in record.metrics.items()}
+        for name in ("exact", "foreseen", "exact_six_digits", "same_bag"):
+            assert 0 <= value[name] <= 1
+        assert value["tested"] == 23 and value["perplexity"] > 1
+        assert all(0 <= share <= 1 for share in record.column("foreseen"))
+
+    def test_each_is_trained_as_it_is_named(self, small):
+        losses = {name: tuple(controls.run(name, 0).column("loss")) for name in CONTROLS}
+        assert len(set(losses.values())) == len(CONTROLS)
+        assert all(isinstance(loss[-1], float) for loss in losses.values())
+
+    def test_without_positions_two_orders_are_one_translation(self, small):
+        same = controls.run("no-encoder-positions", 0).metrics["same_bag"]["value"]
+        assert same == 1
+
+
+def test_a_hook_is_no_module_of_its_own():
+    """A control has the modules of the model, so that pictures and records fit it."""
+    names = [name for name, _ in Transformer(CONFIG).named_modules()]
+    for kind in MODELS:
+        assert [name for name, _ in kind(CONFIG).named_modules()] == names
+        assert isinstance(kind(CONFIG), nn.Module)
