@@ -1,12 +1,15 @@
 """Checkpoints: exact, whole or not at all, and free of anything that runs when it is read."""
 
 import ast
+import errno
 import hashlib
 import json
 import math
 import os
 import random
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -309,34 +312,103 @@ class Stopped(BaseException):
     """As KeyboardInterrupt, which would end pytest if it came out."""
 
 
+FULL = OSError(errno.ENOSPC, "No space left on device")
+# What is called for each of the three files before any of the old ones is touched.
+WRITES = [(Path, "write_bytes"), (os, "chmod"), (os, "fsync")]
+
+# Saves what is in the folder "new" over a copy of "old", again and again, killed before the first
+# rename to the last and then after it; prints how many renames there are.
+KILLS = """
+import os, shutil, signal, sys
+from pathlib import Path
+from annotated.training import load_checkpoint, save_checkpoint
+
+base, real = Path(sys.argv[1]), os.replace
+model, tokenizer, notes = load_checkpoint(base / "new")
+
+def killed(count):
+    left = [count]
+
+    def replace(*arguments):
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(*arguments)
+
+    shutil.copytree(base / "old", base / str(count))
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    os.replace = replace
+    save_checkpoint(base / str(count), model, tokenizer, **notes)
+    os._exit(0)
+
+count = 1
+while killed(count):
+    count += 1
+print(count - 1)
+"""
+
+
 class TestInterruption:
     @pytest.mark.parametrize("call", [1, 2, 3])
-    @pytest.mark.parametrize("where", ["fsync", "replace"])
-    @pytest.mark.parametrize("error", [Stopped, OSError(28, "No space left on device")])
-    def test_the_old_one_still_loads_or_is_refused(self, saved, monkeypatch, call, where, error):
+    @pytest.mark.parametrize(("owner", "name"), WRITES)
+    @pytest.mark.parametrize("error", [Stopped(), FULL])
+    def test_until_all_is_on_the_disk_the_old_one_is_whole(
+        self, saved, monkeypatch, owner, name, call, error
+    ):
         folder, old = saved
-        calls, real = [], getattr(os, where)
+        before = {path: path.read_bytes() for path in folder.iterdir()}
+        calls, real = [], getattr(owner, name)
 
         def stop(*arguments):
             calls.append(arguments)
             if len(calls) == call:
+                if name == "write_bytes":  # half of it is on the disk
+                    real(arguments[0], arguments[1][: len(arguments[1]) // 2])
                 raise error
             return real(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, where, stop)
-            with pytest.raises((Stopped, OSError)):
+            patch.setattr(owner, name, stop)
+            with pytest.raises((Stopped, OSError)) as caught:
                 save_checkpoint(folder, build(seed=1), TOKENIZER, seed=4)
         assert len(calls) == call
-        assert sorted(path.name for path in folder.iterdir()) == FILES, "no half-written file"
-        if call == 1:  # nothing had taken its place yet
-            loaded, _, notes = load_checkpoint(folder)
-            assert torch.equal(loaded.embedding.weight, old.embedding.weight)
-            assert notes["seed"] == 3
-        else:
-            assert "model.safetensors" in error_of(folder)
+        if error is FULL:  # in the order in which they are written
+            wanted = ("model.safetensors", "tokenizer.json", "config.json")[call - 1]
+            assert caught.value.errno == errno.ENOSPC and wanted in str(caught.value)
+        assert {path: path.read_bytes() for path in folder.iterdir()} == before
+        loaded, _, notes = load_checkpoint(folder)
+        assert torch.equal(loaded.embedding.weight, old.embedding.weight) and notes["seed"] == 3
 
-    @pytest.mark.parametrize("call", [1, 2, 3])
+    def test_a_kill_at_a_rename_leaves_the_old_one_the_new_one_or_one_that_is_refused(
+        self, saved, tmp_path
+    ):
+        folder, _ = saved
+        folder.rename(tmp_path / "old")
+        save_checkpoint(tmp_path / "new", build(seed=1), TOKENIZER, seed=4)
+        command = [sys.executable, "-c", KILLS, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = []
+        for count in range(1, int(done.stdout) + 2):  # the last was not killed
+            made = tmp_path / str(count)
+            try:
+                found.append(load_checkpoint(made)[2]["seed"])
+            except ValueError:
+                assert error_of(made) == (
+                    f"{made / 'model.safetensors'} ({(made / FILES[1]).stat().st_size} bytes) is "
+                    "truncated or damaged: its SHA-256 is not the one in config.json"
+                )
+                found.append("refused")
+            else:
+                whole = tmp_path / ("old" if found[-1] == 3 else "new")
+                for name in FILES:
+                    assert (made / name).read_bytes() == (whole / name).read_bytes()
+            assert sorted(path.name for path in made.glob("[!.]*")) == FILES
+        assert found[-1] == 4 and found.count(4) == 1
+        assert found.count("refused") == 2, "with the weights' rename, until the configuration's"
+        assert set(found[:-3]) == {3}
+
+    @pytest.mark.parametrize("call", [1, 2, 3, 4, 5, 6])
     def test_a_first_one_is_not_there_until_it_is_whole(self, tmp_path, monkeypatch, call):
         calls, real = [], os.replace
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from annotated.data.batches import Batch, collate
 from annotated.model import Transformer, TransformerConfig
-from annotated.training.perplexity import perplexity
+from annotated.training.perplexity import foreseen, perplexity
 
 SIZES = {"vocab_size": 37, "d_model": 22, "d_ff": 29, "heads": 3, "d_k": 5, "d_v": 7, "layers": 2}
 
@@ -165,3 +165,36 @@ class TestTheModelAfterwards:
             loss.backward()
             losses.append(loss.item())
         assert losses[0] == losses[1]
+
+
+class TestForeseen:
+    def test_it_is_the_share_of_labels_that_are_likeliest(self):
+        model, pairs = build().eval(), corpus(7)
+        batch = batch_of(pairs)
+        likeliest = model(batch.source, batch.target).argmax(-1)
+        right = [
+            bool(likeliest[row, place] == label)
+            for row, labels in enumerate(batch.labels.tolist())
+            for place, label in enumerate(labels) if label != model.config.pad_id
+        ]
+        assert foreseen(model, [batch]) == sum(right) / len(right)
+
+    def test_how_sentences_are_batched_changes_nothing(self):
+        model, pairs = build().eval(), corpus(13)
+        batch = batch_of(pairs)
+        first = model(batch.source, batch.target)[:, 0, 3:].argmax(-1) + 3
+        pairs = [  # the first piece is right wherever it isn't a special id
+            (source, [piece, *target[1:]])
+            for (source, target), piece in zip(pairs, first.tolist(), strict=True)
+        ]
+        whole = foreseen(model, [batch_of(pairs)])
+        assert 0 < whole < 1
+        assert foreseen(model, one_by_one(pairs)) == pytest.approx(whole)
+
+    def test_no_dropout_and_the_mode_comes_back(self):
+        model, batch = build(dropout=0.5).train(), batch_of(corpus(7))
+        assert foreseen(model, [batch]) == foreseen(model, [batch]) and model.training
+
+    def test_nothing_to_foresee_is_an_error(self):
+        with pytest.raises(ValueError, match="no tokens to foresee"):
+            foreseen(build(), [])
