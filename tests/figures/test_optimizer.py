@@ -1,33 +1,19 @@
-"""The rate and the runs are drawn as they are given; every setting can be told from the others."""
+"""The rate is drawn as it is given; every model can be told from the others."""
 
 import matplotlib.pyplot as plt
 import pytest
 
-from annotated.figures.optimizer import beginnings, schedules
+from annotated.figures.optimizer import schedules
 
 RATES = {
     "small": {1: 1e-4, 7: 7e-4, 101: 2e-4},
     "large": {1: 5e-5, 1013: 4e-4, 2003: 3e-4},
-}
-RUNS = {
-    "post, warm-up": [
-        [{"step": 5, "loss": 4.0, "accuracy": 0.0}, {"step": 11, "loss": 1.5, "accuracy": 1.0}],
-        [{"step": 5, "loss": 3.5, "accuracy": None}, {"step": 11, "loss": 1.0, "accuracy": 0.7}],
-    ],
-    "post, none": [[{"step": 5, "loss": 5.0, "accuracy": 0.0}]],
-    "pre, warm-up": [[{"step": 7, "loss": 2.0, "accuracy": 0.5}]],
 }
 
 
 @pytest.fixture
 def rate():
     yield schedules(RATES)
-    plt.close("all")
-
-
-@pytest.fixture
-def runs():
-    yield beginnings(RUNS)
     plt.close("all")
 
 
@@ -62,40 +48,7 @@ class TestSchedules:
         assert len({line.get_linestyle() for line in drawn}) == 2
 
 
-class TestBeginnings:
-    def test_every_run_is_a_line_in_both_pictures(self, runs):
-        above, below = runs.axes
-        assert [points(line) for line in above.lines] == [
-            [(5, 4.0), (11, 1.5)], [(5, 3.5), (11, 1.0)], [(5, 5.0)], [(7, 2.0)],
-        ]  # fmt: skip
-        # a point that did not measure the share is left out, not drawn as 0
-        assert [points(line) for line in below.lines] == [
-            [(5, 0.0), (11, 1.0)], [(11, 0.7)], [(5, 0.0)], [(7, 0.5)],
-        ]  # fmt: skip
-
-    def test_the_legend_names_each_setting_once(self, runs):
-        assert texts(runs.legends[0].get_texts()) == list(RUNS)
-
-    def test_settings_differ_in_colour_and_in_dashes_and_seeds_do_not(self, runs):
-        looks = [(line.get_color(), line.get_linestyle()) for line in runs.axes[0].lines]
-        assert looks[0] == looks[1]
-        assert len({color for color, _ in looks}) == 3
-        assert len({dash for _, dash in looks}) == 3
-        assert looks == [(line.get_color(), line.get_linestyle()) for line in runs.axes[1].lines]
-
-    def test_zero_and_one_do_not_lie_on_the_frame(self, runs):
-        low, high = runs.axes[1].get_ylim()
-        assert low < 0 and high > 1
-        assert runs.axes[0].get_ylim()[0] == 0
-
-    def test_axes_are_named_and_count_the_same_updates(self, runs):
-        above, below = runs.axes
-        assert above.get_xlim() == below.get_xlim()
-        assert (below.get_xlabel(), above.get_ylabel()) == ("updates", "loss (nats a token)")
-
-
-def test_both_fit_a_phone_and_stand_on_white(rate, runs):
-    for fig in (rate, runs):
-        assert fig.get_size_inches()[0] <= 7
-        assert fig.dpi == 100
-        assert fig.get_facecolor() == (1, 1, 1, 1)
+def test_it_fits_a_phone_and_stands_on_white(rate):
+    assert rate.get_size_inches()[0] <= 7
+    assert rate.dpi == 100
+    assert rate.get_facecolor() == (1, 1, 1, 1)

@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from annotated.figures.training import perplexity_curves, training_curves
+from annotated.figures.training import compared_runs, perplexity_curves, training_curves
 
 LOSSES = [5.5, 4.25, 3.0, 2.5, 1.75, 1.5, 1.25]
 ACCURACY = {2: {3: 0.0, 2: 0.1}, 5: {2: 0.4, 3: 0.2}, 7: {2: 1.0, 3: 0.9, 6: 0.5}}
@@ -78,3 +78,60 @@ class TestPerplexityCurves:
         (ax,) = perplexity_curves(self.CURVES).axes
         said = {note.xy: note.get_text() for note in ax.texts}
         assert said == {(30, 11.25): "11.2", (14, 21.04): "21.0"}
+
+
+RUNS = {
+    "post, warm-up": [
+        [{"step": 5, "loss": 4.0, "accuracy": 0.0}, {"step": 11, "loss": 1.5, "accuracy": 1.0}],
+        [{"step": 5, "loss": 3.5, "accuracy": None}, {"step": 11, "loss": 1.0, "accuracy": 0.7}],
+    ],
+    "post, none": [[{"step": 5, "loss": 5.0, "accuracy": 0.0}]],
+    "pre, warm-up": [[{"step": 7, "loss": 2.0, "accuracy": 0.5}]],
+}
+
+
+@pytest.fixture
+def runs():
+    yield compared_runs(RUNS)
+    plt.close("all")
+
+
+def texts(artists):
+    return [artist.get_text() for artist in artists]
+
+
+class TestComparedRuns:
+    def test_every_run_is_a_line_in_both_pictures(self, runs):
+        above, below = runs.axes
+        assert [points(line) for line in above.lines] == [
+            [(5, 4.0), (11, 1.5)], [(5, 3.5), (11, 1.0)], [(5, 5.0)], [(7, 2.0)],
+        ]  # fmt: skip
+        # a point that did not measure the share is left out, not drawn as 0
+        assert [points(line) for line in below.lines] == [
+            [(5, 0.0), (11, 1.0)], [(11, 0.7)], [(5, 0.0)], [(7, 0.5)],
+        ]  # fmt: skip
+
+    def test_the_legend_names_each_setting_once(self, runs):
+        assert texts(runs.legends[0].get_texts()) == list(RUNS)
+
+    def test_settings_differ_in_colour_and_in_dashes_and_seeds_do_not(self, runs):
+        looks = [(line.get_color(), line.get_linestyle()) for line in runs.axes[0].lines]
+        assert looks[0] == looks[1]
+        assert len({color for color, _ in looks}) == 3
+        assert len({dash for _, dash in looks}) == 3
+        assert looks == [(line.get_color(), line.get_linestyle()) for line in runs.axes[1].lines]
+
+    def test_zero_and_one_do_not_lie_on_the_frame(self, runs):
+        low, high = runs.axes[1].get_ylim()
+        assert low < 0 and high > 1
+        assert runs.axes[0].get_ylim()[0] == 0
+
+    def test_axes_are_named_and_count_the_same_updates(self, runs):
+        above, below = runs.axes
+        assert above.get_xlim() == below.get_xlim()
+        assert (below.get_xlabel(), above.get_ylabel()) == ("updates", "loss (nats a token)")
+
+    def test_it_fits_a_phone_and_stands_on_white(self, runs):
+        assert runs.get_size_inches()[0] <= 7
+        assert runs.dpi == 100
+        assert runs.get_facecolor() == (1, 1, 1, 1)

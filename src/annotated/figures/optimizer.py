@@ -1,16 +1,11 @@
-"""§5.3: the rate of each update, and runs that differ in how they begin."""
+"""§5.3: the rate of each update."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import cycle
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import BLUE, GREEN, ORANGE, RED, figure, style
-
-COLORS = (BLUE, RED, GREEN, ORANGE)
-DASHES = ("-", "--", "-.", ":")  # lines must differ without their colour too
-
-Curve = Sequence[Mapping[str, int | float | None]]  # the curve of a record
+from annotated.figures.style import COLORS, DASHES, figure, style
 
 
 def schedules(rates: Mapping[str, Mapping[int, float]]) -> Figure:
@@ -35,31 +30,4 @@ def schedules(rates: Mapping[str, Mapping[int, float]]) -> Figure:
         ax.set_xlabel("step")
         ax.set_ylabel("learning rate, in 10⁻⁴")
         ax.legend(loc="upper right", bbox_to_anchor=(1, 0.8))
-    return fig
-
-
-def beginnings(runs: Mapping[str, Sequence[Curve]]) -> Figure:
-    """Loss and share exactly right by update; one colour a setting, one line a seed.
-
-    ``runs`` is label → the curves of its records, with the columns step, loss
-    and accuracy.
-    """
-    with style():
-        fig, (above, below) = figure(6.4, 6.2, 2, 1, sharex=True)
-        for (label, curves), color, dash in zip(runs.items(), cycle(COLORS), cycle(DASHES)):
-            for number, curve in enumerate(curves):
-                for ax, column in ((above, "loss"), (below, "accuracy")):
-                    points = [(p["step"], p[column]) for p in curve if p[column] is not None]
-                    ax.plot(
-                        *zip(*points, strict=True), color=color, linestyle=dash, linewidth=1.5,
-                        label=None if number else label,
-                    )
-        above.set_ylim(bottom=0)
-        above.set_ylabel("loss (nats a token)")
-        above.set_title("Smoothed loss")
-        below.set_ylim(-0.03, 1.03)
-        below.set_xlabel("updates")
-        below.set_ylabel("share exactly right")
-        below.set_title("Unseen numbers translated exactly")
-        fig.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return fig

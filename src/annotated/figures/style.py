@@ -5,6 +5,9 @@ from contextlib import contextmanager
 import matplotlib.pyplot as plt
 
 BLUE, ORANGE, GREEN, GREY, RED = "#0072b2", "#d55e00", "#009e73", "#6b6b6b", "#b2182b"
+# Settings of a run, or models, told apart as lines: without their colour too.
+COLORS = (BLUE, RED, GREEN, ORANGE)
+DASHES = ("-", "--", "-.", ":")
 WEIGHTS = "Blues"  # a sequential map, white at weight 0
 
 _RC = {

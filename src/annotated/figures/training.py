@@ -1,13 +1,26 @@
 """How a training run went: the loss, and what the model can do by then."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import BLUE, GREEN, GREY, ORANGE, RED, figure, style
+from annotated.figures.style import (
+    BLUE,
+    COLORS,
+    DASHES,
+    GREEN,
+    GREY,
+    ORANGE,
+    RED,
+    figure,
+    style,
+)
 
-COLORS = ("#56b4e9", BLUE, GREEN, "#cc9a06", ORANGE, RED)
+SIX = ("#56b4e9", BLUE, GREEN, "#cc9a06", ORANGE, RED)
 MARKERS = "osD^vP"
+
+Curve = Sequence[Mapping[str, int | float | None]]  # the curve of a record
 
 
 def training_curves(
@@ -27,7 +40,7 @@ def training_curves(
         for i, group in enumerate(sorted({g for share in accuracy.values() for g in share})):
             points = [(step, share[group]) for step, share in accuracy.items() if group in share]
             below.plot(
-                *zip(*points), color=COLORS[i % 6], marker=MARKERS[i % 6], markersize=4,
+                *zip(*points), color=SIX[i % 6], marker=MARKERS[i % 6], markersize=4,
                 linewidth=1.6, label=str(group),
             )
         below.set_ylim(-0.03, 1.03)
@@ -62,4 +75,31 @@ def perplexity_curves(curves: Mapping[str, Mapping[int, float]]) -> Figure:
         ax.set_ylabel("perplexity")
         ax.set_title("Development set, no dropout, no smoothing")
         ax.legend()
+    return fig
+
+
+def compared_runs(runs: Mapping[str, Sequence[Curve]]) -> Figure:
+    """Loss and share exactly right by update; one colour a setting, one line a seed.
+
+    ``runs`` is label → the curves of its records, with the columns step, loss
+    and accuracy.
+    """
+    with style():
+        fig, (above, below) = figure(6.4, 6.2, 2, 1, sharex=True)
+        for (label, curves), color, dash in zip(runs.items(), cycle(COLORS), cycle(DASHES)):
+            for number, curve in enumerate(curves):
+                for ax, column in ((above, "loss"), (below, "accuracy")):
+                    points = [(p["step"], p[column]) for p in curve if p[column] is not None]
+                    ax.plot(
+                        *zip(*points, strict=True), color=color, linestyle=dash, linewidth=1.5,
+                        label=None if number else label,
+                    )
+        above.set_ylim(bottom=0)
+        above.set_ylabel("loss (nats a token)")
+        above.set_title("Smoothed loss")
+        below.set_ylim(-0.03, 1.03)
+        below.set_xlabel("updates")
+        below.set_ylabel("share exactly right")
+        below.set_title("Unseen numbers translated exactly")
+        fig.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return fig
