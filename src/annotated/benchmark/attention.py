@@ -1,0 +1,197 @@
+"""§3.2.1: additive against dot-product attention, in time and in numbers held.
+
+    python -m annotated.benchmark.attention --record FOLDER
+
+times both at the base model's shapes, over several lengths, and writes a record
+of it. Both project queries and keys by matrices of the same size, so that they
+differ only in how a score is made of the two.
+"""
+
+import argparse
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import quantiles
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from annotated import paper, records
+from annotated.contenders import additive_attention
+from annotated.model import scaled_dot_product_attention
+from annotated.records import Number, Record
+from annotated.training.checkpoints import check_writable
+
+EXPERIMENT = "attention-additive"
+LENGTHS = (16, 32, 64, 128, 256, 512)
+ROUNDS = 25
+LEAST = 0.005  # seconds of a sample: short runs are repeated, so that the clock's grain is small
+
+# query, key, value, W_q, W_k, w -> output
+Way = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+WAYS: dict[str, Way] = {
+    "additive": lambda q, k, v, w_q, w_k, w: additive_attention(q, k, v, w_q, w_k, w)[0],
+    "dot": lambda q, k, v, w_q, w_k, w: scaled_dot_product_attention(q @ w_q, k @ w_k, v)[0],
+    "fused": lambda q, k, v, w_q, w_k, w: F.scaled_dot_product_attention(q @ w_q, k @ w_k, v),
+}
+
+
+def inputs(length: int, seed: int = 0) -> list[Tensor]:
+    """q, K, V, W_q, W_k and w of one sentence in all heads of a base model's layer: n = m."""
+    heads, d_k = paper.BASE.heads, paper.BASE.d_k
+    chance = torch.Generator().manual_seed(seed)
+    sequences, square = (1, heads, length, d_k), (d_k, d_k)
+    shapes = [sequences, sequences, sequences, square, square, (d_k,)]
+    scales = [1.0, 1.0, 1.0, *[d_k**-0.5] * 3]  # so that scores are of the size of 1
+    return [
+        (torch.randn(shape, generator=chance) * scale).requires_grad_()
+        for shape, scale in zip(shapes, scales)
+    ]
+
+
+class _Largest(TorchDispatchMode):
+    """Keeps the size in bytes of the largest memory that any operation gave out."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        given = function(*args, **(kwargs or {}))
+        for x in given if isinstance(given, tuple | list) else (given,):
+            if isinstance(x, Tensor):
+                self.bytes = max(self.bytes, x.untyped_storage().nbytes())
+        return given
+
+
+def largest_bytes(run: Callable[..., object], *given: Tensor) -> int:
+    """The largest single result of all operations of ``run(*given)``, in bytes."""
+    with _Largest() as mode:
+        run(*given)
+    return mode.bytes
+
+
+def kept_bytes(run: Callable[..., object], *given: Tensor) -> int:
+    """What ``run(*given)`` keeps for its backward pass, in bytes; no memory counts twice."""
+    kept: dict[int, Tensor] = {}
+
+    def keep(x: Tensor) -> Tensor:
+        kept[x.untyped_storage().data_ptr()] = x  # held, so that no address is used twice
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        held = run(*given)  # its graph too has to live until all is counted
+        total = sum(x.untyped_storage().nbytes() for x in kept.values())
+        del held
+    return total
+
+
+def sample(way: str, given: Sequence[Tensor], backward: bool, repeats: int = 1) -> float:
+    """Seconds of processor time of one pass, the mean of ``repeats``.
+
+    Processor time, because other programs run too. With ``backward`` it is
+    the forward pass and the gradients of all six inputs that the way uses.
+    """
+    used = given if way == "additive" else given[:-1]
+    weight = torch.ones_like(given[2])
+    start = time.process_time()
+    for _ in range(repeats):
+        if backward:
+            torch.autograd.grad(WAYS[way](*given), used, weight)
+        else:
+            with torch.no_grad():
+                WAYS[way](*given)
+    return (time.process_time() - start) / repeats
+
+
+def measure(lengths: Sequence[int], rounds: int, seed: int) -> list[dict[str, Number]]:
+    """A point for each round, length and pass: seconds of each way, `backward` 0 or 1.
+
+    All are warmed up first; then every round runs all of them once, in an
+    order of its own, so that whatever else the machine does meets all alike.
+    """
+    made = {n: inputs(n, seed) for n in lengths}
+    runs = [(n, backward, way) for n in lengths for backward in (False, True) for way in WAYS]
+    repeats = {}
+    for n, backward, way in runs:
+        sample(way, made[n], backward)
+        once = sample(way, made[n], backward)
+        repeats[n, backward, way] = max(1, round(LEAST / max(once, 1e-6)))
+    points, chance = [], random.Random(seed)
+    for _ in range(rounds):
+        chance.shuffle(runs)
+        taken = {
+            (n, backward, way): sample(way, made[n], backward, repeats[n, backward, way])
+            for n, backward, way in runs
+        }
+        points += [
+            {"length": n, "backward": int(backward)}
+            | {way: _short(taken[n, backward, way]) for way in WAYS}
+            for n in lengths for backward in (False, True)
+        ]
+    return points
+
+
+def measures(points: Sequence[dict[str, Number]], seed: int) -> dict[str, Number]:
+    """Median and quartiles of each way's milliseconds and of its ratio to dot; and bytes.
+
+    A ratio is taken within a round, where both met the same machine.
+    """
+    found: dict[str, Number] = {}
+    for n in sorted({int(point["length"]) for point in points}):
+        for backward, passed in enumerate(("forward", "both")):
+            mine = [p for p in points if (p["length"], p["backward"]) == (n, backward)]
+            for way in WAYS:
+                name = f"{way}_{passed}_{n}"
+                found |= _spread(f"ms_{name}", [1000 * p[way] for p in mine])
+                if way != "dot":
+                    found |= _spread(f"ratio_{name}", [p[way] / p["dot"] for p in mine])
+        given = inputs(n, seed)
+        for way, run in WAYS.items():
+            found[f"largest_bytes_{way}_{n}"] = largest_bytes(run, *given)
+            found[f"kept_bytes_{way}_{n}"] = kept_bytes(run, *given)
+    return found
+
+
+def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
+    low, middle, high = quantiles(values, n=4, method="inclusive")
+    return {
+        name: _short(middle), f"{name}_quartile_1": _short(low), f"{name}_quartile_3": _short(high),
+    }  # fmt: skip
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def attention_record(seed: int, command: str) -> Record:
+    """All that is measured here, as a record; the points of the curve are the raw samples."""
+    start = time.perf_counter()
+    points = measure(LENGTHS, ROUNDS, seed)
+    found = {"heads": paper.BASE.heads, "d_k": paper.BASE.d_k} | measures(points, seed)
+    return Record(
+        experiment=EXPERIMENT, command=command, recipe=None, seed=seed, precision="float32",
+        seconds=round(time.perf_counter() - start, 1), tokens_per_update=None, curve=points,
+        metrics={name: {"value": value} for name, value in found.items()},
+        **records.here_and_now(),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """One measurement from the command line."""
+    program = "python -m annotated.benchmark.attention"
+    parser = argparse.ArgumentParser(program, description=(
+        "Time additive and dot-product attention, and keep a record of it."))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path, default=Path("results"), metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    if given.seed < 0:
+        parser.error(f"--seed is {given.seed}; expected a number from 0")
+    check_writable(given.record)  # fails now rather than after the measurement
+    record = attention_record(given.seed, f"{program} --seed {given.seed}")
+    print(records.write(record, given.record))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""§3.1: who may see whom, as grids of filled and empty cells."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from annotated.figures.style import BLUE, figure, style
+
+SEEN = ListedColormap(["white", BLUE])
+
+
+class Grid(NamedTuple):
+    """What annotated.model.visibility measured, and the names of its two sides."""
+
+    title: str
+    seen: Tensor
+    outputs: Sequence[str]
+    inputs: Sequence[str]
+    output: str = "output"
+    input: str = "input"
+
+
+def visibility_grids(grids: Sequence[Grid], columns: int = 2) -> Figure:
+    """One grid each: a row an output, a column an input, filled where it is seen.
+
+    A cell is empty only where ``seen`` is exactly 0, however faint the others
+    are. All cells of the figure have one size. Raises ValueError if the names
+    of a grid are not as many as its rows and columns.
+    """
+    for grid in grids:
+        named = len(grid.outputs), len(grid.inputs)
+        if grid.seen.shape != named:
+            raise ValueError(f"{grid.title} is {tuple(grid.seen.shape)}; the names are for {named}")
+    rows = -(-len(grids) // columns)
+    wide = max(len(grid.inputs) for grid in grids)
+    high = [max(len(grid.outputs) for grid in grids[row * columns:][:columns])
+            for row in range(rows)]
+    with style():
+        fig, axes = figure(
+            columns * (0.26 * wide + 1.25), sum(0.26 * n + 1.55 for n in high), rows, columns,
+            squeeze=False, height_ratios=high,
+        )
+        for ax in axes.flat[len(grids):]:
+            ax.axis("off")
+        for number, grid in enumerate(grids):
+            ax = axes.flat[number]
+            draw(ax, grid)
+            ax.set_xlim(0, wide)  # so that a smaller grid has cells as large
+            ax.set_ylim(high[number // columns], 0)
+    return fig
+
+
+def draw(ax, grid: Grid) -> None:
+    """One grid in the upper left of its axes, with lines between the cells."""
+    ax.pcolormesh(
+        (grid.seen > 0).numpy(), cmap=SEEN, vmin=0, vmax=1, edgecolors="#9a9a9a", linewidth=0.8,
+    )
+    ax.set_aspect("equal", anchor="NW")
+    middle = [0.5 + i for i in range(max(grid.seen.shape))]
+    names = dict(rotation=60, ha="right", rotation_mode="anchor")
+    ax.set_xticks(middle[: len(grid.inputs)], grid.inputs, **names)
+    ax.set_yticks(middle[: len(grid.outputs)], grid.outputs)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel(grid.input, loc="left")
+    ax.set_ylabel(grid.output, loc="top")
+    ax.set_title(grid.title, weight="bold")

@@ -1,0 +1,73 @@
+"""Each grid is filled where an output depends on an input, and only there."""
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.colors import to_rgba
+
+from annotated.figures.style import BLUE
+from annotated.figures.visibility import Grid, visibility_grids
+
+GRIDS = [
+    Grid("square", torch.tensor([[1.0, 0, 1e-300], [0, 0, 7], [2, 3, 0]]).double(), "xyz", "abc"),
+    Grid("wide", torch.tensor([[0.0, 0, 0, 0, 5], [1, 0, 0, 0, 0]]), "pq", "abcde", "reads", "is"),
+    Grid("alone", torch.tensor([[1.0]]), "u", "v"),
+]
+
+
+@pytest.fixture
+def drawn():
+    yield visibility_grids(GRIDS)
+    plt.close("all")
+
+
+def texts(labels):
+    return [label.get_text() for label in labels]
+
+
+def test_a_cell_is_filled_where_it_is_not_exactly_zero(drawn):
+    """Even where the dependence is 1e-300."""
+    for ax, grid in zip(drawn.axes, GRIDS, strict=False):
+        (mesh,) = ax.collections
+        assert mesh.get_array().reshape(grid.seen.shape).tolist() == (grid.seen != 0).tolist()
+        drawn.canvas.draw()
+        colors = {tuple(color) for color in mesh.get_facecolor()}
+        assert colors <= {to_rgba("white"), to_rgba(BLUE)}
+        assert tuple(mesh.get_facecolor()[0]) == to_rgba(BLUE if grid.seen[0, 0] else "white")
+
+
+def test_rows_are_outputs_from_the_top_and_columns_inputs_from_the_left(drawn):
+    for ax, grid in zip(drawn.axes, GRIDS, strict=False):
+        assert texts(ax.get_yticklabels()) == list(grid.outputs)
+        assert texts(ax.get_xticklabels()) == list(grid.inputs)
+        assert ax.get_yticks().tolist() == [0.5 + i for i in range(len(grid.outputs))]
+        assert ax.yaxis_inverted() and not ax.xaxis_inverted()
+
+
+def test_every_grid_says_what_its_sides_are(drawn):
+    assert [ax.get_title(loc="left") for ax in drawn.axes[:3]] == ["square", "wide", "alone"]
+    assert [ax.get_ylabel() for ax in drawn.axes[:3]] == ["output", "reads", "output"]
+    assert [ax.get_xlabel() for ax in drawn.axes[:3]] == ["input", "is", "input"]
+
+
+def test_cells_are_squares_of_one_size_and_the_place_left_over_is_empty(drawn):
+    drawn.canvas.draw()
+    sizes = set()
+    for ax, grid in zip(drawn.axes, GRIDS, strict=False):
+        corner, opposite = ax.transData.transform([(0, 0), grid.seen.T.shape])
+        sides = abs(opposite - corner) / grid.seen.T.shape  # of a cell, in pixels
+        sizes |= {round(float(side), 2) for side in sides}
+    assert max(sizes) - min(sizes) < 0.05 and min(sizes) > 15
+    assert len(drawn.axes) == 4 and not drawn.axes[3].axison
+
+
+@pytest.mark.parametrize("outputs, inputs", [("xy", "abc"), ("xyz", "abcd")])
+def test_names_must_fit(outputs, inputs):
+    with pytest.raises(ValueError, match=r"odd is \(3, 3\); the names are for"):
+        visibility_grids([Grid("odd", torch.ones(3, 3), outputs, inputs)])
+
+
+def test_it_fits_a_phone_and_stands_on_white(drawn):
+    assert drawn.get_size_inches()[0] <= 7
+    assert drawn.dpi == 100
+    assert drawn.get_facecolor() == (1, 1, 1, 1)
