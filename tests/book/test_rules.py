@@ -24,6 +24,7 @@ CONCEPT = "03-2-1-scaled-dot-product-attention"
 EVIDENCE = "05-2-hardware-and-schedule"
 HEAD = "05-training"
 OVERVIEW = "one-sentence"
+LOOKUP = "model-on-one-page"
 QUESTION = "# 3.2.1 Scaled Dot-Product Attention\n\n*Which word listens to which?*"
 ALT = "Seven bars, the tallest over the word forty"
 
@@ -513,6 +514,12 @@ def test_streams_in_pieces_are_not_the_normal_form(tree):
     assert "normal-form" in {finding.rule for finding in check([path], tree)}
 
 
+def listing(lines):
+    """What show leaves: a block of source of so many lines."""
+    source = "x = 1\n" * lines
+    return code("show(f)", shown(text_markdown=f"`f`\n\n```python\n{source}```"))
+
+
 def short(lines):
     return code("\n".join(f"x{i} = {i}" for i in range(lines)))
 
@@ -554,6 +561,16 @@ def short(lines):
         ("paper-and-measured", OVERVIEW, [text("# One sentence")], True),
         ("where-it-lives", OVERVIEW, [text("# One sentence")], False),
         ("book-model", OVERVIEW, [code("x = 1")], False),
+        ("question", LOOKUP, [text("# The model on one page")], False),
+        ("where-it-lives", LOOKUP, [text("# The model on one page")], False),
+        ("paper-and-measured", LOOKUP, [text("# The model on one page")], True),
+        ("place", LOOKUP, [text("# The model on one page")], True),
+        ("book-model", LOOKUP, [code("x = 1")], True),
+        ("cell-count", LOOKUP, [short(1)], True),
+        ("median-length", LOOKUP, [short(20)], True),
+        ("shown-size", LOOKUP, [listing(100)], True),
+        ("shown-size", LOOKUP, [listing(101)], False),
+        ("predict", LOOKUP, [text("# The model on one page")], True),
         ("early-output", CONCEPT, [text(WORDS * 25), code("1", "1\n"), text(WORDS)], True),
         ("early-output", CONCEPT, [text(WORDS * 26), code("1", "1\n")], False),
         ("early-output", CONCEPT, [code("where('ids')", "1\n"), text(WORDS * 26)], False),
@@ -608,6 +625,7 @@ def test_the_kinds_of_all_pages_of_the_paper(tree):
     assert kinds["evidence"][4:] == ["06-1", "06-2", "06-3", "04-t", "04-t", "05-s"]
     assert kinds["other"] == ["00-a", "07-c", "08-a"]
     assert kinds["overview"] == ["one"]
+    assert sorted(kinds["look-up"]) == ["mode", "name"]
 
 
 # --------------------------------------------------------------------- exceptions

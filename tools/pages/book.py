@@ -15,11 +15,12 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 
 CONCEPT, EVIDENCE, HEAD, OTHER = "concept", "evidence", "chapter head", "other"
-OVERVIEW = "overview"
+OVERVIEW, LOOKUP = "overview", "look-up"
 HEADS = {"3", "4", "5", "6"}  # sections whose page is one picture and the way on
 # Evidence pages of the book's own; like every page they stand at a section of the paper.
 OWN_EVIDENCE = {"04-table-1-measured": "4", "04-training-versus-generation": "4", "05-speed": "5"}
 OVERVIEWS = {"one-sentence"}  # the whole model at once, before the paper's sections
+LOOKUPS = {"model-on-one-page", "names-elsewhere"}  # after the paper: read in parts, by heading
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,14 @@ class Book:
             for name, section in self.paper.SECTIONS.items()
         }
         ours = {stem: (number, None) for stem, number in OWN_EVIDENCE.items()}
-        return paper | ours | dict.fromkeys(OVERVIEWS, ("", None))
+        return paper | ours | dict.fromkeys(OVERVIEWS | LOOKUPS, ("", None))
 
     def kind(self, stem: str) -> str:
         number = self.sections.get(stem, ("", None))[0]
         if stem in OVERVIEWS:
             return OVERVIEW
+        if stem in LOOKUPS:
+            return LOOKUP
         if stem in OWN_EVIDENCE:
             return EVIDENCE
         if number in HEADS:

@@ -3,7 +3,7 @@
 import re
 
 from pages import SOLUTION
-from pages.book import CONCEPT, EVIDENCE, OVERVIEW, Book
+from pages.book import CONCEPT, EVIDENCE, LOOKUP, OVERVIEW, Book
 from pages.page import Cell, Page
 from pages.rules.reading import assertions, calls
 from pages.rules.registry import Found, rule
@@ -56,8 +56,8 @@ def question(page: Page, book: Book) -> Found:
 
 @rule("paper-and-measured")
 def paper_and_measured(page: Page, book: Book) -> Found:
-    if book.kind(page.stem) == OVERVIEW:
-        return  # it introduces; what the paper claims is on the pages of its sections
+    if book.kind(page.stem) in (OVERVIEW, LOOKUP):
+        return  # they introduce or list; what the paper claims is on the pages of its sections
     if page.stem in book.sections and not page.section(r"paper says\b.*\bwe measured"):
         yield None, 'no section "The paper says, we measured", or an empty one'
 

@@ -2,7 +2,7 @@
 
 import statistics
 
-from pages.book import CONCEPT, EVIDENCE, HEAD, OVERVIEW, Book
+from pages.book import CONCEPT, EVIDENCE, HEAD, LOOKUP, OVERVIEW, Book
 from pages.page import FENCE, Page
 from pages.rules.reading import calls_only, words
 from pages.rules.registry import Found, rule
@@ -28,13 +28,14 @@ def code_width(page: Page, book: Book) -> Found:
 
 @rule("shown-size")
 def shown_size(page: Page, book: Book) -> Found:
-    """Of a larger class a page shows the methods that matter, one by one."""
+    """Of a larger class a page shows the methods that matter, one by one; a look-up page all."""
+    longest = 100 if book.kind(page.stem) == LOOKUP else 35
     for cell in page.code:
         for mime, content in cell.data:
             listings = FENCE.finditer(str(content)) if mime == "text/markdown" else ()
             for lines in (listing["body"].splitlines() for listing in listings):
-                if len(lines) > 35:
-                    yield cell, f"shows {len(lines)} lines of source at once, at most 35"
+                if len(lines) > longest:
+                    yield cell, f"shows {len(lines)} lines of source at once, at most {longest}"
                 if (widest := max(map(len, lines), default=0)) > 78:
                     yield cell, f"shows a line of {widest} columns, at most 78"
 
