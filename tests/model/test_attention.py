@@ -402,6 +402,16 @@ class TestMultiHead:
         x, memory, order = normal(2, 7, 13), normal(2, 11, 13, seed=1), torch.randperm(11)
         assert_close(attention(x, memory), attention(x, memory[:, order]), 1e-12)
 
+    @few
+    @given(n=sizes, seed=seeds)
+    def test_self_attention_does_not_know_the_order_unless_it_is_causal(self, n, seed):
+        attention, x = randomised(MultiHeadAttention(13, 3, 5, 7)), normal(2, n, 13, seed=seed)
+        order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+        assert_close(attention(x[:, order]), attention(x)[:, order], 1e-12)
+        if n > 1:
+            turned = attention(x.flip(1), causal=True).flip(1)
+            assert (turned - attention(x, causal=True)).abs().max() > 1e-3
+
     def test_shapes_are_checked_at_run_time_in_tests(self):
         """The checks are on: without them the first call would be an error of matmul's, the others
         would pass or broadcast."""

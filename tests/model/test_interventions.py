@@ -1,12 +1,16 @@
-"""cut_heads: what a head adds is gone inside the block, and all is as before after it."""
+"""Each intervention changes what it names and nothing else; an effect says how sure it is."""
 
+import inspect
+import math
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotated.model import MultiHeadAttention, record_attention
-from annotated.model.interventions import cut_heads
+from annotated.model.interventions import Effect, cut_heads, hide, swap_vectors
 
 ENCODER = "encoder.layers.0.self_attention"
 SELF = "decoder.layers.1.self_attention"
@@ -189,3 +193,159 @@ def test_a_model_without_attention_says_so():
     with pytest.raises(ValueError, match="no attention 'x'; the model has none"):
         with cut_heads(torch.nn.Linear(2, 3), {"x": [0]}):
             raise AssertionError("the block was entered")
+
+
+places = st.lists(st.integers(0, 6), max_size=5)  # of 7 pieces; a place may be named twice
+
+
+class TestHide:
+    @given(places)
+    def test_these_places_are_padding_and_no_others(self, where):
+        source = torch.arange(10, 24).view(2, 7)
+        hidden = hide(source, where, pad_id=3)
+        for row in range(2):
+            for place in range(7):
+                expected = 3 if place in where else 10 + 7 * row + place
+                assert hidden[row, place] == expected
+        assert torch.equal(source, torch.arange(10, 24).view(2, 7))
+
+    @pytest.mark.parametrize("where", [[0], [4], [2, 6]], ids=str)
+    def test_no_attention_looks_there_and_what_stood_there_has_no_effect(
+        self, build, sentences, where
+    ):
+        model = build(pad_id=31)
+        one, other = (torch.stack(sentences([7, 7], model.config, seed)) for seed in (0, 1))
+        other = one.index_copy(1, torch.tensor(where), other[:, where])
+        target = torch.stack(sentences([4, 4], model.config, seed=2))
+        with record_attention(model) as seen, torch.no_grad():
+            logits = model(hide(one, where, 31), target)
+            names = [name for name in seen if "encoder" in name or "cross" in name]
+            hidden = torch.zeros(7).bool().index_fill(0, torch.tensor(where), True)
+            for name in names:
+                assert (seen[name][..., hidden] == 0).all(), name
+                assert (seen[name][..., ~hidden] > 0).all(), name
+            assert len(names) == 4
+            assert not torch.equal(model(one, target), model(other, target))
+            assert torch.equal(model(hide(other, where, 31), target), logits)
+
+    @pytest.mark.parametrize("place", [7, -1])
+    def test_a_place_that_is_not_there_is_refused(self, place):
+        with pytest.raises(ValueError, match=f"^no place {place}; the places are 0 to 6$"):
+            hide(torch.ones(2, 7, dtype=torch.int64), [0, place], 0)
+
+
+class TestSwapVectors:
+    @given(places, st.sampled_from([(), (3,), (2, 3)]))
+    def test_these_vectors_are_the_others_and_no_more(self, where, lead):
+        memory = torch.arange(7.0)[:, None].expand(*lead, 7, 5).contiguous()
+        before = memory.clone()
+        swapped = swap_vectors(memory, memory + 100, where)
+        expected = [100.0 * (place in where) + place for place in range(7)]
+        assert swapped.shape == (*lead, 7, 5)
+        assert (swapped == torch.tensor(expected)[:, None]).all()
+        assert torch.equal(memory, before)
+
+    def test_rows_of_a_batch_get_their_own_vectors(self):
+        memory, other = torch.zeros(3, 7, 5), torch.randn(3, 7, 5)
+        swapped = swap_vectors(memory, other, [2, 5])
+        assert torch.equal(swapped[:, [2, 5]], other[:, [2, 5]])
+        assert (swapped[:, [0, 1, 3, 4, 6]] == 0).all()
+
+    def test_what_is_not_there_is_refused(self):
+        memory = torch.zeros(3, 7, 5)
+        with pytest.raises(ValueError, match="^no place 7; the places are 0 to 6$"):
+            swap_vectors(memory, memory, [7])
+
+    def test_memories_of_unequal_shape_are_refused(self):
+        """Ours answers, not the run-time check of shapes, which users do not have."""
+        memory, other = torch.zeros(3, 7, 5), torch.zeros(3, 11, 5)
+        with pytest.raises(ValueError) as error:
+            inspect.unwrap(swap_vectors)(memory, other, [0])
+        assert str(error.value) == (
+            "memory is [3, 7, 5] and other [3, 11, 5]; expected the same shape"
+        )
+
+
+@st.composite
+def effects(draw):
+    total = draw(st.integers(1, 10**6))
+    return Effect(draw(st.integers(0, total)), total)
+
+
+class TestEffect:
+    @given(effects())
+    def test_the_interval_holds_the_share_and_stays_within_0_and_1(self, effect):
+        assert 0 <= effect.low <= effect.share <= effect.high <= 1
+        assert effect.low < effect.high
+        assert (effect.low == 0) == (effect.changed == 0)
+        assert (effect.high == 1) == (effect.changed == effect.total)
+
+    @given(effects(), st.integers(2, 1000))
+    def test_it_narrows_with_the_number_of_sentences(self, effect, times):
+        more = Effect(times * effect.changed, times * effect.total)
+        assert more.high - more.low < effect.high - effect.low
+
+    @given(effects())
+    def test_what_stayed_has_the_mirrored_interval(self, effect):
+        stayed = Effect(effect.total - effect.changed, effect.total)
+        assert stayed.low == pytest.approx(1 - effect.high, abs=1e-12)
+        assert stayed.high == pytest.approx(1 - effect.low, abs=1e-12)
+
+    @given(st.integers(1, 10**4).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+    def test_its_ends_are_wilsons(self, counts):
+        """The p with (k/n - p)² = z² p (1 - p) / n, as roots of a polynomial in p."""
+        k, n = counts
+        z = 1.959963984540054  # of the normal distribution, 2.5 % lie above
+        roots = np.roots([1 + z**2 / n, -(2 * k / n + z**2 / n), (k / n) ** 2])
+        found = Effect(k, n)
+        assert [found.low, found.high] == pytest.approx(sorted(roots.real), abs=1e-7)
+
+    @pytest.mark.parametrize(
+        "changed, total, low, high",
+        [
+            (81, 263, 0.2553, 0.3662),
+            (15, 148, 0.0624, 0.1605),
+            (0, 20, 0.0000, 0.1611),
+            (1, 29, 0.0061, 0.1718),
+        ],
+    )
+    def test_published_values(self, changed, total, low, high):
+        """Newcombe (1998), Statistics in Medicine 17, 857-872: table I, method 3."""
+        found = Effect(changed, total)
+        assert (round(found.low, 4), round(found.high, 4)) == (low, high)
+
+    def test_95_of_100_intervals_hold_the_true_share(self):
+        """Exactly, from the binomial distribution of 200 sentences, over many true shares."""
+        n = 200
+        ends = [(Effect(k, n).low, Effect(k, n).high) for k in range(n + 1)]
+        ways = [math.comb(n, k) for k in range(n + 1)]
+        covered = [
+            sum(
+                ways[k] * p**k * (1 - p) ** (n - k)
+                for k, (low, high) in enumerate(ends)
+                if low <= p <= high
+            )
+            for p in np.linspace(0.005, 0.995, 199)
+        ]
+        assert 0.945 < np.mean(covered) < 0.955
+        assert min(covered) > 0.9
+
+    @pytest.mark.parametrize(
+        "changed, total, text",
+        [
+            (193, 200, "≈ 193 of 200 (≈ 92 to ≈ 99 %)"),  # 0.9295 to 0.9829
+            (0, 300, "≈ 0 of 300 (≈ 0 to ≈ 2 %)"),
+            (300, 300, "≈ 300 of 300 (≈ 98 to ≈ 100 %)"),
+            (202, 900, "≈ 202 of 900 (≈ 19 to ≈ 26 %)"),
+        ],
+    )
+    def test_printed_the_ends_are_rounded_outwards(self, changed, total, text):
+        assert str(Effect(changed, total)) == text
+
+    @pytest.mark.parametrize("changed, total", [(0, 0), (3, 2), (-1, 5), (0, -1)])
+    def test_counts_that_cannot_be_are_refused(self, changed, total):
+        with pytest.raises(ValueError) as error:
+            Effect(changed, total)
+        assert str(error.value) == (
+            f"changed is {changed} of {total}; expected 0 to total, and a total of at least 1"
+        )

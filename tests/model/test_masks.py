@@ -1,11 +1,15 @@
 """Who may see whom: the two masks, causality, padding, and sentences of padding only."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from annotated.data.batches import collate
 from annotated.model import causal_mask, padding_mask, record_attention
+from annotated.training.loss import label_smoothed_loss
 
 few = settings(max_examples=15, deadline=None)
 lengths = st.lists(st.integers(1, 7), min_size=2, max_size=4)
@@ -124,6 +128,28 @@ class TestCausality:
         assert torch.equal(before[:, 0], after[:, 0])
         assert (before[:, 1:] != after[:, 1:]).any(dim=-1).all()
 
+    @pytest.mark.parametrize("shifted", [False, True])
+    def test_unshifted_words_are_copied_shifted_ones_can_only_be_guessed(self, build, shifted):
+        """Negative control: random words, new at every step, so that there is nothing to learn
+        but a leak. Unshifted the loss goes to 0; shifted it stays above the entropy: five of six
+        labels are one of ten words at random, the sixth is EOS."""
+        model = build(vocab_size=13, dropout=0.0).train()
+        adam = torch.optim.Adam(model.parameters(), lr=0.01)
+        random = torch.Generator().manual_seed(0)
+        for _ in range(100):
+            words = torch.randint(3, 13, (31, 2, 5), generator=random)
+            batch = collate([*map(tuple, words.tolist())], pad_id=0, bos_id=1, eos_id=2)
+            logits = model(batch.source, batch.target if shifted else batch.labels)
+            total, tokens = label_smoothed_loss(logits, batch.labels, epsilon=0.0, pad_id=0)
+            adam.zero_grad()
+            (total / tokens).backward()
+            adam.step()
+        loss, entropy = (total / tokens).item(), math.log(10) * 5 / 6
+        if shifted:
+            assert 0.97 * entropy < loss < 1.1 * entropy
+        else:
+            assert loss < 0.02
+
 
 class TestPadding:
     @few
@@ -144,6 +170,45 @@ class TestPadding:
                 alone = model(source[None], target[None])[0]
                 difference = (together[row, : len(target)] - alone).abs()
                 assert difference.max() <= tolerance, f"max {difference.max()} in row {row}"
+
+    @few
+    @given(lengths=lengths, seed=seeds, extra=st.integers(0, 3))
+    @PRECISIONS
+    def test_alone_and_in_a_padded_batch_the_memory_is_the_same(
+        self, build, sentences, pad, dtype, tolerance, lengths, seed, extra
+    ):
+        """The encoder's own attention by itself, whatever the decoder then looks at."""
+        model = build(dtype)
+        sources = sentences(lengths, model.config, seed)
+        with torch.no_grad():
+            together = model.encode(pad(sources, model.config.pad_id, max(lengths) + extra))
+            for row, source in enumerate(sources):
+                alone = model.encode(source[None])[0]
+                assert (together[row, : len(source)] - alone).abs().max() <= tolerance, row
+
+    def test_the_decoder_does_not_hear_what_the_memory_holds_at_padding(
+        self, build, sentences, pad, variant
+    ):
+        """The attention to the memory by itself, at once and step by step."""
+        model = build(**variant)
+        source = pad(sentences([5, 3], model.config), model.config.pad_id, width=7)
+        target = torch.stack(sentences([4, 4], model.config, seed=1))
+        padded = (source == model.config.pad_id)[..., None]
+
+        def answers(memory):
+            cache = model.start(source, 4, memory)
+            steps = [model.step(token, cache) for token in target.T]
+            return model.decode(target, memory, source), torch.stack(steps, dim=1)
+
+        with torch.no_grad():
+            memory = model.encode(source)
+            noise = 100 * torch.randn_like(memory)
+            before = answers(memory)
+            after = answers(torch.where(padded, noise, memory))
+            heard = answers(torch.where(padded, memory, noise))
+        for one, same, other in zip(before, after, heard, strict=True):
+            assert torch.equal(one, same)
+            assert (one - other).abs().amax(dim=(1, 2)).min() > 1e-2
 
     def test_what_stands_at_a_padded_place_does_not_matter(self, build, sentences, pad):
         model = build()

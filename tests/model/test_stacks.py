@@ -203,6 +203,33 @@ class TestStacks:
         assert len(memories) == 6
         assert all(torch.equal(memory, model.encode(source)) for memory in memories)
 
+    @NORMS
+    def test_the_memory_is_what_the_last_encoder_layer_gives(self, build, norm):
+        model = build(norm=norm, layers=3)
+        given = []
+        for layer in model.encoder.layers:
+            layer.register_forward_hook(lambda *call: given.append(call[-1]))
+        memory = model.encode(torch.tensor([[5, 3, 7]]))
+        assert len(given) == 3
+        assert torch.equal(memory, model.encoder.norm(given[-1]))
+        assert norm == "pre" or torch.equal(memory, given[-1])
+
+    @NORMS
+    @pytest.mark.parametrize("lost", [0, 1])
+    def test_a_lower_encoder_layer_is_heard_only_through_the_last(self, build, norm, lost):
+        """Its output zeroed, the decoder has another memory; given the old one, it has all."""
+        model = build(norm=norm, layers=3)
+        source, target = torch.tensor([[5, 3, 7]]), torch.tensor([[1, 4]])
+        # clones: the numbers alone, without anything else that an encoder might hand on
+        memory, logits = model.encode(source).clone(), model(source, target)
+        model.encoder.layers[lost].register_forward_hook(lambda *call: torch.zeros_like(call[-1]))
+        changed = model.encode(source).clone()
+        assert (changed - memory).abs().max() > 1e-2
+        assert (model(source, target) - logits).abs().max() > 1e-2
+        assert torch.equal(model(source, target), model.decode(target, changed, source))
+        model.encoder.register_forward_hook(lambda *call: memory)
+        assert torch.equal(model(source, target), logits)
+
     @settings(max_examples=15, deadline=None)
     @given(n=st.integers(2, 11), seed=st.integers(0, 2**31))
     @NORMS

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from annotated.data import numbers
 from annotated.figures.style import GREY, ORANGE, figure, style
+from annotated.model.interventions import swap_vectors
 from annotated.translation import Translator
 from annotated.translation.interventions import Swap, swap_memory
 
@@ -75,8 +76,7 @@ def swap_picture(translator: Translator, number: int, other: int) -> Figure:
     memory, given = memory_of(translator, sentence), memory_of(translator, donor)
     pieces = [*translator.tokenizer.pieces(sentence), "EOS"]
     (place,) = case.swap.places
-    swapped = memory.clone()
-    swapped[place] = given[place]
+    swapped = swap_vectors(memory, given, [place])
     new = translator.tokenizer.pieces(donor)[place]
     with style():
         fig, (above, below) = figure(5.4, 5.6, 2, 1)

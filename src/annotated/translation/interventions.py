@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 
 from annotated.data.batches import pad
+from annotated.model.interventions import swap_vectors
 from annotated.training.evaluating import evaluating
 from annotated.translation.search import greedy_search
 from annotated.translation.translator import Translator
@@ -39,10 +40,10 @@ def swap_memory(translator: Translator, sentence: str, other: str) -> Swap:
     source = pad(ids, model.config.pad_id)
     with evaluating(model):
         memory = model.encode(source)
-    differ = source[0] != source[1]
-    swapped = torch.where(differ[:, None], memory[1], memory[0])[None]
+    places = (source[0] != source[1]).nonzero()[:, 0].tolist()
+    swapped = swap_vectors(memory[:1], memory[1:], places)
     before, after = (
         tokenizer.decode(greedy_search(model, source[:1], memory=m)[0].tokens)
         for m in (memory[:1], swapped)
     )
-    return Swap(differ.nonzero()[:, 0].tolist(), before, after)
+    return Swap(places, before, after)
