@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shlex
+import signal
 import sys
 import time
 from pathlib import Path
@@ -88,8 +89,9 @@ def list_recipes(
 ) -> None:
     """List the recipes that `train` knows, or the settings of one."""
     if name is None:
+        width = 2 + max(map(len, RECIPES))
         for recipe in RECIPES.values():
-            print(f"{recipe.name:24}{recipe.about}")
+            print(f"{recipe.name:{width}}{recipe.about}")
         return
     for setting, value in settings(recipe_named(name)).items():
         print(f"{setting}={value}")
@@ -141,7 +143,9 @@ def train_command(
             if first and not quiet:
                 done, all_of_them = run.step, chosen.training.steps
                 print(f"stopped after {done} of {all_of_them} updates; --resume goes on")
-            return 128 + stop.signal
+            # Without a signal of its own it stopped for another process, which had one: for
+            # those who wait it was ended too. 0 would be a finished run, 1 a failed one.
+            return 128 + (stop.signal or signal.SIGTERM)
         if not first:
             return 0
         dtype = torch.float16 if float16 else torch.float32
@@ -280,8 +284,9 @@ class Progress:
     def start(self, run: Run, step: int) -> None:
         """The first update is about to begin; ``step`` of them were made before."""
         self.run, self.begun, self.tokens = run, time.perf_counter(), 0
-        for line in run.left_out if not self.quiet else ():
-            print(line)
+        if not self.quiet:
+            waste = f"{run.padding:.1%} of the places in the first epoch's batches are padding"
+            print(*run.left_out, waste, sep="\n")
         self.bar = tqdm(
             total=self.recipe.training.steps, initial=step, unit=" updates", file=sys.stderr,
             dynamic_ncols=True, disable=self.quiet,

@@ -28,6 +28,7 @@ from annotated.data.batches import (
     padding_waste,
     pair_lengths,
     token_batches,
+    waste_of,
 )
 
 # What seed 3, epoch 2 must give on every processor and with every version of NumPy.
@@ -281,6 +282,9 @@ class TestPaddingWaste:
         batches = list(token_batches(pairs, budget, seed, spread=spread))
         tensors = [collate(batch, 0, 1, 2) for batch in batches]
         waste = padding_waste(iter(batches))
+        lengths = pair_lengths(pairs)
+        plan = batch_plan(lengths, budget, seed, spread=spread)
+        assert waste_of(lengths[places] for places in plan) == waste
         for name in ("source", "target"):
             sides = [getattr(batch, name) for batch in tensors]
             share = sum((x == 0).sum() for x in sides) / sum(x.numel() for x in sides)

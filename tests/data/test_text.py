@@ -126,6 +126,25 @@ class TestLines:
         with pytest.raises(ValueError, match="is damaged|is not UTF-8"):
             list(lines(path))
 
+    @pytest.mark.parametrize("name", ["a.en.gz", "a.zip"])
+    def test_any_flipped_bit_is_refused_in_one_line_or_changes_nothing(self, tmp_path, name):
+        path, rows = tmp_path / name, ["Hi.\tHallo!"] * 5
+        if name == "a.zip":
+            zipped(path, deu__txt="\n".join(rows))
+        else:
+            path.write_bytes(gzip.compress("\n".join(rows).encode()))
+        good, refused = path.read_bytes(), 0
+        for place in range(8 * len(good)):
+            bad = bytearray(good)
+            bad[place // 8] ^= 1 << place % 8
+            path.write_bytes(bad)
+            try:
+                assert list(lines(path)) == rows
+            except ValueError as error:
+                assert str(path) in str(error) and len(str(error).splitlines()) == 1
+                refused += 1
+        assert refused > 3 * len(good)
+
     def test_a_damaged_zip_is_refused(self, tmp_path):
         path = zipped(tmp_path / "a.zip", deu__txt="Hi.\tHallo!\n" * 97)
         path.write_bytes(path.read_bytes()[:-30])

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotated import records
+from annotated.data.batches import padding_waste, token_batches
 from annotated.data.tokenizer import Tokenizer
 from annotated.recipes import (
     RECIPES,
@@ -28,7 +29,7 @@ from annotated.recipes import (
     train,
 )
 from annotated.recipes.run import Log, identity, read_log
-from annotated.training import Update, learning_rate, save_checkpoint
+from annotated.training import Update, World, learning_rate, save_checkpoint
 from annotated.translation import Translator
 
 
@@ -102,6 +103,21 @@ class TestRun:
         result = score(Translator.load(tmp_path), examples)
         assert result == score(run[0].translator, examples)
         assert result.total == 11 == sum(total for _, total in result.by_group.values())
+
+    def test_it_tells_what_padding_takes_of_the_batches_of_the_first_epoch(self, run, miniature):
+        pairs, _ = miniature.corpus.training_ids(run[0].translator.tokenizer, 3)
+        training = replace(miniature.training, batch_tokens=124, micro_batches=2, spread=2.0)
+        other = train(replace(miniature, training=training), 3)
+        for made, spread in ((run[0], 6.0), (other, 2.0)):
+            waste = padding_waste(token_batches(pairs, 62 - (spread == 6), 3, spread=spread))
+            assert 0 < waste.both == pytest.approx(made.padding)
+        assert run[0].padding != other.padding
+
+    def test_of_several_processes_the_first_tells(self, miniature, monkeypatch):
+        monkeypatch.setattr("annotated.recipes.run.Trainer.fit", lambda *_: True)
+        two = override(miniature, ["training.micro_batches=2", "training.steps=1"])
+        assert train(two, 3, world=World(0, 2)).padding > 0
+        assert train(two, 3, world=World(1, 2)).padding == 0
 
     def test_it_is_looked_at_twenty_times_or_after_each_update(self, run, miniature, monkeypatch):
         assert list(run[0].watched) == [1, 2, 3, 4, 5]
@@ -212,7 +228,7 @@ class TestStops:
         pairs = made(97, 0)
         laid_out(tmp_path / "data", "multi30k-en-de", pairs, pairs[:7], pairs[:7])
         text = Text("multi30k-en-de", 31, data_dir=str(tmp_path / "data"), any_version=True)
-        other = replace(miniature, corpus=text)
+        other = override(replace(miniature, corpus=text), ["training.batch_tokens=251"])
 
         def stop(run, step):
             raise KeyboardInterrupt
@@ -300,11 +316,19 @@ class TestLog:
         assert second.watched == {u.step: watched for u, watched in rows[:step] if watched}
         assert len(path.read_text().splitlines()) == step
 
-    def test_a_line_that_is_no_document_is_named(self, tmp_path):
+    @pytest.mark.parametrize("line", [b'{"step"', b"\xff", b"7", b"null", b'{"step": 2}', b"\r"])
+    def test_a_damaged_line_is_named_with_what_to_do(self, miniature, tmp_path, line):
+        train(miniature, 3, folder=tmp_path)
         path = tmp_path / "log.jsonl"
-        path.write_text('{"step": 1}\n{"step"\n{"step": 3}\n')
-        with pytest.raises(ValueError, match=re.escape(f"{path}, line 2 is no JSON document")):
-            read_log(path)
+        first, _, *others = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join([first, line, b"\n", *others]))
+        with pytest.raises(ValueError) as caught:
+            train(miniature, 3, folder=tmp_path)
+        assert str(caught.value) == (
+            f"{path}, line 2 is damaged; delete the file to go on without a record"
+        )
+        path.unlink()
+        assert train(miniature, 3, folder=tmp_path).finished
 
     def test_a_new_run_begins_a_new_one(self, run, tmp_path):
         path = tmp_path / "log.jsonl"
@@ -336,6 +360,7 @@ class TestRecord:
         spent = sum(update.seconds for update in made.updates) / 5
         assert metrics == {
             "exact": 9 / 13, "tested": 13, "update_seconds": pytest.approx(spent, rel=1e-3),
+            "padding": round(made.padding, 4),
         }  # fmt: skip
         assert record.versions["torch"] == torch.__version__
 

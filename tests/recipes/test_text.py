@@ -124,6 +124,40 @@ class TestTraining:
             assert list(third) == list(first) and again == said
             assert (tmp_path / "train.ids").read_bytes() == data
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "", "{", "null", "[]", "{}", "\udcff", "[" * 10**6, '{"words": {}}',
+            '{"words": null, "pieces": {}}', '{"words": {"red": 3}, "pieces": {}}',
+            '{"words": {"empty": "3"}, "pieces": {}}', '{"words": {"read": null}, "pieces": {}}',
+        ],
+        ids=lambda text: text[:40],
+    )  # fmt: skip
+    def test_a_damaged_note_is_named_and_made_again_once_it_is_deleted(
+        self, corpus, tmp_path, text
+    ):
+        pieces = corpus.tokenizer()
+        _, said = corpus.training_ids(pieces, 0, tmp_path)
+        path = tmp_path / "cleaning.json"
+        path.write_text(text, errors="surrogateescape")
+        with pytest.raises(ValueError) as caught:
+            corpus.training_ids(pieces, 0, tmp_path)
+        assert str(caught.value) == f"{path} is damaged; delete it to have it made again"
+        path.unlink()
+        assert corpus.training_ids(pieces, 0, tmp_path)[1] == said
+
+    def test_so_are_damaged_ids(self, corpus, tmp_path):
+        pieces = corpus.tokenizer()
+        first, _ = corpus.training_ids(pieces, 0, tmp_path)
+        first, path = list(first), tmp_path / "train.ids"
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(ValueError) as caught:
+            corpus.training_ids(pieces, 0, tmp_path)
+        assert str(caught.value).startswith(f"{path} is damaged: it has ")
+        assert str(caught.value).endswith("; delete it to have it made again")
+        path.unlink()
+        assert list(corpus.training_ids(pieces, 0, tmp_path)[0]) == first
+
     def test_a_vocabulary_beyond_two_bytes_an_id_is_kept_too(self, corpus, tmp_path, monkeypatch):
         pieces = corpus.tokenizer()
         monkeypatch.setattr(Tokenizer, "vocab_size", 70_001)

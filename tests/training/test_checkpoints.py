@@ -177,8 +177,8 @@ class TestDamage:
         data = path.read_bytes()[:keep]
         path.write_bytes(data)
         assert error_of(saved[0]) == (
-            f"{path} ({len(data)} bytes) is truncated or damaged: "
-            "its SHA-256 is not the one in config.json"
+            f"{path} ({len(data)} bytes) is truncated, damaged or of another "
+            "checkpoint: its SHA-256 is not the one in config.json"
         )
 
     @pytest.mark.parametrize("name", FILES[1:])
@@ -189,7 +189,7 @@ class TestDamage:
             bad = bytearray(good)
             bad[place] ^= 1 << place % 8
             path.write_bytes(bad)
-            assert error_of(saved[0]).startswith(f"{path} ({len(good)} bytes) is truncated or dam")
+            assert error_of(saved[0]).startswith(f"{path} ({len(good)} bytes) is truncated, dam")
         path.write_bytes(good)
         assert load_checkpoint(saved[0])[2] == {"recipe": "copy", "seed": 3}
 
@@ -393,10 +393,11 @@ class TestInterruption:
             made = tmp_path / str(count)
             try:
                 found.append(load_checkpoint(made)[2]["seed"])
-            except ValueError:
-                assert error_of(made) == (
-                    f"{made / 'model.safetensors'} ({(made / FILES[1]).stat().st_size} bytes) is "
-                    "truncated or damaged: its SHA-256 is not the one in config.json"
+            except ValueError as error:
+                size = (made / "model.safetensors").stat().st_size
+                assert str(error) == (
+                    f"{made / 'model.safetensors'} ({size} bytes) is truncated, damaged or of "
+                    "another checkpoint: its SHA-256 is not the one in config.json"
                 )
                 found.append("refused")
             else:

@@ -174,9 +174,14 @@ def padding_waste(batches: Iterable[Sequence[Pair]]) -> Waste:
 
     Each sentence counts with its one special id. No batches waste nothing.
     """
+    return waste_of(pair_lengths(batch) for batch in batches)
+
+
+def waste_of(batches: Iterable[Lengths]) -> Waste:
+    """The same, where of each batch only the lengths are at hand."""
     tokens, places = np.zeros(2, np.int64), np.zeros(2, np.int64)
     for batch in batches:
-        with_special = 1 + pair_lengths(batch)
+        with_special = 1 + batch
         tokens += with_special.sum(0)
         places += len(batch) * with_special.max(0)
     empty = places - tokens

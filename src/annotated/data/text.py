@@ -20,7 +20,8 @@ File = str | PathLike[str]
 LONGEST_LINE = 1 << 24
 
 _STARTS = {".gz": b"\x1f\x8b", ".zip": b"PK"}
-_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
+# What the modules for packed files raise: the last two for odd methods and places.
+_DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, OSError, RuntimeError)
 _HTML = re.compile(rb"\s*<(!doctype\s+)?html\b", re.IGNORECASE)
 
 
@@ -48,6 +49,8 @@ def open_text(path: File) -> Iterator[BinaryIO]:
                 _check(path, file.peek(64), b"")
                 yield file
     except _DAMAGE as error:
+        if getattr(error, "filename", None):  # it can't be opened
+            raise
         raise ValueError(f"{path} is damaged: {error}") from None
 
 

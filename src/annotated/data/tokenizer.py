@@ -45,8 +45,9 @@ class Tokenizer:
         """Learns `merges` pieces from `texts`: the training side of both languages.
 
         The same texts give the same vocabulary, in any order. Texts stream by; held is what was
-        counted, about 1 kB for each different word (100 bytes a byte of new text at worst). Raises
-        ValueError if the texts have too few pairs to merge.
+        counted, about 1 kB for each different word (100 bytes a byte of new text at worst). No
+        option of the library bounds that without changing the merges: millions of different words,
+        as WMT14 has, take gigabytes. Raises ValueError if the texts have too few pairs to merge.
         """
         if merges < 0:
             raise ValueError(f"merges must be 0 or more, not {merges}")

@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from annotated.data.batches import Pair, batch_plan, pair_lengths, waste_of
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
 from annotated.recipes.corpus import Report
@@ -30,9 +31,10 @@ class Run:
 
     ``watched`` has, by step, what `Corpus.watch` found. ``seconds`` counts
     data, updates and looks, of all its starts, not the time in between.
-    ``left_out`` says in words what cleaning did. ``finished`` is False for a
-    run that was asked to stop, after ``step`` updates. Where a log was lost,
-    ``updates`` lacks those that it told of.
+    ``left_out`` says in words what cleaning did; ``padding`` is its share of
+    the batches of the first epoch (§5.1), 0 in all processes but the first.
+    ``finished`` is False for a run that was asked to stop, after ``step``
+    updates. Where a log was lost, ``updates`` lacks those that it told of.
     """
 
     translator: Translator
@@ -40,6 +42,7 @@ class Run:
     watched: dict[int, dict[str, float]] = field(default_factory=dict)
     seconds: float = 0.0
     left_out: list[str] = field(default_factory=list)
+    padding: float = 0.0
     finished: bool = False
     step: int = 0
 
@@ -76,6 +79,8 @@ def train(
     model = build(replace(recipe.model, vocab_size=tokenizer.vocab_size)).to(device)
     check_fit(model, tokenizer, "the tokenizer")
     run = Run(Translator(model, tokenizer), left_out=left_out)
+    if world.rank == 0:
+        run.padding = padding(recipe, pairs, seed)
     trainer = Trainer(model, recipe.training, seed, states, world)
     trainer.resume()
     path = folder / "log.jsonl" if folder and world.rank == 0 else None
@@ -97,6 +102,14 @@ def train(
     run.step = trainer.step
     run.seconds = before + time.perf_counter() - begun
     return run
+
+
+def padding(recipe: Recipe, pairs: Sequence[Pair], seed: int) -> float:
+    """§5.1: the share of the first epoch's batches that is padding."""
+    training, lengths = recipe.training, pair_lengths(pairs)
+    budget = training.batch_tokens // training.micro_batches
+    plan = batch_plan(lengths, budget, seed, spread=training.spread)
+    return waste_of(lengths[places] for places in plan).both
 
 
 def is_watched(recipe: Recipe, step: int) -> bool:
@@ -181,13 +194,16 @@ class Log:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The rows of a log, but for a last one that was cut short."""
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
-        if line.endswith("\n"):
+    rows, columns = [], (*Update.__dataclass_fields__, "elapsed", "watched")
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if line.endswith(b"\n"):
             try:
-                rows.append(json.loads(line))
-            except ValueError:
-                raise ValueError(f"{path}, line {number} is no JSON document") from None
+                row = json.loads(line)
+                rows.append({name: row[name] for name in columns})
+            except (ValueError, KeyError, TypeError):
+                raise ValueError(
+                    f"{path}, line {number} is damaged; delete the file to go on without a record"
+                ) from None
     return rows
 
 
@@ -214,7 +230,10 @@ def run_record(
     ]
     tokens = sum(update.tokens for update in run.updates) / len(run.updates)
     spent = sum(update.seconds for update in run.updates) / len(run.updates)
-    metrics = report.metrics | {"update_seconds": {"value": float(f"{spent:.4g}")}}
+    metrics = report.metrics | {
+        "update_seconds": {"value": float(f"{spent:.4g}")},
+        "padding": {"value": round(run.padding, 4)},
+    }
     return Record(
         experiment=experiment or recipe.name, command=command, recipe=recipe.name, seed=seed,
         precision=recipe.training.precision, seconds=round(run.seconds, 1),

@@ -66,8 +66,10 @@ class Text:
             write_ids(path, pieces, tokenizer.vocab_size)
             counts = {"words": asdict(words.counts), "pieces": asdict(pieces.counts)}
             write_json(note, counts)
-        counts = json.loads(note.read_bytes())
-        return IdPairs(path), said(*(Counts(**counts[key]) for key in ("words", "pieces")))
+        try:
+            return IdPairs(path), said(*counted(note))
+        except ValueError as error:
+            raise ValueError(f"{error}; delete it to have it made again") from None
 
     def dev(self, tokenizer: Tokenizer, count: int | None = None) -> list[Pair]:
         """The development set as ids, uncleaned but for white space."""
@@ -130,6 +132,18 @@ class First:
 
     def __iter__(self) -> Iterator:
         return islice(iter(self.items), self.count)
+
+
+def counted(note: Path) -> tuple[Counts, Counts]:
+    """What a note tells of cleaning, by words and by pieces; ValueError if it is damaged."""
+    try:
+        told = json.loads(note.read_bytes())
+        found = Counts(**told["words"]), Counts(**told["pieces"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = ()
+    if not found or any(type(n) is not int for counts in found for n in vars(counts).values()):
+        raise ValueError(f"{note} is damaged")
+    return found
 
 
 def said(words: Counts, pieces: Counts) -> list[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import tempfile
 import textwrap
 from collections.abc import Mapping
@@ -32,10 +33,11 @@ def save_checkpoint(
 ) -> None:
     """Write model, tokenizer and configuration; ``notes`` are kept as JSON.
 
-    The configuration is written last and holds the SHA-256 of the others and
-    its own, so neither an interrupted write nor a changed byte can pass for a
-    checkpoint. Tied weights are stored once. ``dtype=torch.float16`` halves
-    the size.
+    The configuration comes last and holds the SHA-256 of the others and its
+    own, so neither an interrupted write nor a changed byte can pass for a
+    checkpoint. One that is there stays whole until the new one is on the
+    disk. Tied weights are stored once. ``dtype=torch.float16`` halves the
+    size.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,8 +55,15 @@ def save_checkpoint(
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
     })
     files[CONFIG] = (json.dumps(config, indent=1) + "\n").encode()
-    for name, data in files.items():
-        write_atomically(folder / name, data)
+    beside = {name: folder / f".{name}.part" for name in files}
+    try:
+        for name, data in files.items():
+            write_atomically(beside[name], data)
+        for name, part in beside.items():
+            os.replace(part, folder / name)
+    finally:
+        for part in beside.values():
+            part.unlink(missing_ok=True)
 
 
 def sealed(config: dict) -> dict:
@@ -115,8 +124,8 @@ def load_checkpoint(folder: str | Path) -> tuple[Transformer, Tokenizer, dict]:
         data[name] = path.read_bytes()
         if hashlib.sha256(data[name]).hexdigest() != config["sha256"].get(name):
             raise ValueError(
-                f"{path} ({len(data[name])} bytes) is truncated or damaged: "
-                f"its SHA-256 is not the one in {CONFIG}"
+                f"{path} ({len(data[name])} bytes) is truncated, damaged or of "
+                f"another checkpoint: its SHA-256 is not the one in {CONFIG}"
             )
     try:
         with torch.random.fork_rng(devices=[]):  # its random weights don't last
