@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+from matplotlib.patches import Circle
 from torch import Tensor, nn
 
 from annotated.data.batches import Batch
+from annotated.figures.boxes import Ink, spread
 from annotated.figures.style import GREY, ORANGE, RED, figure, style
 from annotated.model import (
     MultiHeadAttention,
@@ -103,11 +104,7 @@ def architecture(model: Transformer, batch: Batch, piece: Callable[[int], str]) 
         except ValueError:
             plt.close(fig)
             raise
-        fig.set_layout_engine("none")
-        fig.set_size_inches(WIDTH, height)
-        ax.set_position((0, 0, 1, 1))
-        ax.set(xlim=(0, WIDTH), ylim=(0, height))
-        ax.axis("off")
+        spread(fig, ax, WIDTH, height)
     return fig
 
 
@@ -151,9 +148,10 @@ class _Column:
         self.lane = self.edge + outward * LANE * 0.6
 
 
-class _Sheet:
+class _Sheet(Ink):
     def __init__(self, ax, model: Transformer, call: Call, weights: dict, mask: Tensor):
-        self.ax, self.model, self.call, self.weights, self.mask = ax, model, call, weights, mask
+        super().__init__(ax)
+        self.model, self.call, self.weights, self.mask = model, call, weights, mask
         self.columns = _Column(0.04, -1), _Column(2.52, 1)
         self.memory: Tensor | None = None
         self.splits: list[float] = []  # heights at which the memory is read
@@ -162,33 +160,12 @@ class _Sheet:
 
     def box(self, name, x, y, width, text, color="white", height=ROW, **look) -> float:
         """A module with its name on it; gives the height of its upper edge."""
-        self.ax.add_patch(Rectangle(
-            (x, y), width, height, facecolor=color, edgecolor="#7f7f7f", linewidth=0.8,
-            zorder=5, gid=name,
-        ))
+        self.rectangle(x, y, x + width, y + height, color, gid=name)
         self.say(x + width / 2, y + height / 2, text, **look)
         return y + height
 
     def frame(self, name, edges, bottom, top, color, zorder, edge="#b0b0b0") -> None:
-        self.ax.add_patch(Rectangle(
-            (edges[0], bottom), edges[1] - edges[0], top - bottom, facecolor=color,
-            edgecolor=edge, linewidth=0.8, zorder=zorder, gid=name,
-        ))
-
-    def say(self, x, y, text, size=10, ha="center", va="center", **look):
-        return self.ax.text(x, y, text, fontsize=size, ha=ha, va=va, zorder=7, **look)
-
-    def line(self, *points, color=GREY, style="-", width=1.2) -> None:
-        self.ax.plot(*zip(*points), color=color, linestyle=style, linewidth=width, zorder=4,
-                     solid_joinstyle="round")
-
-    def arrow(self, *points, color=GREY) -> None:
-        """A path with a head at its end."""
-        self.line(*points, color=color)
-        self.ax.add_patch(FancyArrowPatch(
-            points[-2], points[-1], arrowstyle="-|>", mutation_scale=8, color=color,
-            linewidth=1.2, shrinkA=0, shrinkB=0, zorder=6,
-        ))
+        self.rectangle(edges[0], bottom, edges[1], top, color, zorder, edge, gid=name)
 
     def label(self, x, y, tensor: Tensor, arrow: str, ha="left", color="black", **look) -> None:
         """The shape of what an arrow carries."""

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from annotated.figures.architecture import ATTENDS
-from annotated.figures.style import GREY, RED, figure, style
+from annotated.figures.boxes import Ink, spread
+from annotated.figures.style import RED, figure, style
 from annotated.model import MultiHeadAttention, causal_mask, scaled_dot_product_attention
 
 WIDTH, HEIGHT = 5.2, 5.1  # inches
@@ -115,10 +114,7 @@ def attention_figure(
         raise ValueError("the formula and the layer's kernel give different heads")
     with style():
         fig, ax = figure(WIDTH, HEIGHT)
-        fig.set_layout_engine("none")
-        ax.set_position((0, 0, 1, 1))
-        ax.set(xlim=(0, WIDTH), ylim=(0, HEIGHT))
-        ax.axis("off")
+        spread(fig, ax, WIDTH, HEIGHT)
         try:
             _one_head(_Ink(ax), literal, dict(Q=query, K=key, V=value), seen)
             _all_heads(_Ink(ax), ran, dict(V=value, K=key, Q=query), fused, attention)
@@ -133,30 +129,16 @@ def _same(x: Tensor, y: Tensor) -> bool:
     return x.data_ptr() == y.data_ptr() and x.numel() == y.numel()
 
 
-class _Ink:
-    def __init__(self, ax: Axes):
-        self.ax = ax
+class _Ink(Ink):
+    LINES = 6  # in front of boxes, so that they can leave a box over the sheets behind it
 
     def box(self, left, y, right, text, gid, *, sheets=1, color="white", height=BOX, **look):
         """A box with its name; of several heads there is a sheet behind for each."""
         for behind in reversed(range(sheets)):
-            shift = 0.05 * behind
-            self.ax.add_patch(Rectangle(
-                (left + shift, y + shift), right - left, height, facecolor=color, zorder=5 - behind,
-                edgecolor="#7f7f7f", linewidth=0.8, gid=f"{gid}, sheet {behind}" if behind else gid,
-                **look,
-            ))  # fmt: skip
+            shift, name = 0.05 * behind, f"{gid}, sheet {behind}" if behind else gid
+            edges = left + shift, y + shift, right + shift, y + shift + height
+            self.rectangle(*edges, color, 5 - behind, gid=name, **look)
         self.say((left + right) / 2, y + height / 2, text)
-
-    def say(self, x, y, text, size=10, ha="center", va="center", **look) -> None:
-        self.ax.text(x, y, text, fontsize=size, ha=ha, va=va, zorder=8, **look)
-
-    def arrow(self, *points, color=GREY) -> None:
-        self.ax.plot(*zip(*points), color=color, linewidth=1.2, zorder=6)
-        self.ax.add_patch(FancyArrowPatch(
-            points[-2], points[-1], arrowstyle="-|>", mutation_scale=8, color=color, linewidth=1.2,
-            shrinkA=0, shrinkB=0, zorder=7,
-        ))  # fmt: skip
 
 
 def _one_head(ink: _Ink, ran: list[Step], inputs: dict[str, Tensor], mask: Tensor | None) -> None:

@@ -1,0 +1,45 @@
+"""Drawn diagrams: boxes, words and arrows on a sheet that is measured in inches."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from annotated.figures.style import GREY
+
+
+def spread(fig: Figure, ax: Axes, width: float, height: float) -> None:
+    """Make the axes all of the figure, one unit an inch, and show none of them."""
+    fig.set_layout_engine("none")
+    fig.set_size_inches(width, height)
+    ax.set_position((0, 0, 1, 1))
+    ax.set(xlim=(0, width), ylim=(0, height))
+    ax.axis("off")
+
+
+class Ink:
+    """What a diagram is drawn with; heads of arrows lie on boxes, and words on both."""
+
+    LINES = 4  # how far up lines lie: behind boxes, which are at 5
+
+    def __init__(self, ax: Axes):
+        self.ax = ax
+
+    def rectangle(self, left, bottom, right, top, color, zorder=5, edge="#7f7f7f", **look) -> None:
+        self.ax.add_patch(Rectangle(
+            (left, bottom), right - left, top - bottom, facecolor=color, edgecolor=edge,
+            linewidth=0.8, zorder=zorder, **look,
+        ))  # fmt: skip
+
+    def say(self, x, y, text, size=10, ha="center", va="center", **look) -> None:
+        self.ax.text(x, y, text, fontsize=size, ha=ha, va=va, zorder=7, **look)
+
+    def line(self, *points, color=GREY, style="-") -> None:
+        self.ax.plot(*zip(*points), color=color, linestyle=style, linewidth=1.2, zorder=self.LINES)
+
+    def arrow(self, *points, color=GREY) -> None:
+        """A path with a head at its end."""
+        self.line(*points, color=color)
+        self.ax.add_patch(FancyArrowPatch(
+            points[-2], points[-1], arrowstyle="-|>", mutation_scale=8, color=color,
+            linewidth=1.2, shrinkA=0, shrinkB=0, zorder=6,
+        ))  # fmt: skip
