@@ -1,26 +1,16 @@
-"""The histogram and the dots show the shares that they are given."""
+"""The histogram shows the shares that it is given."""
 
 import matplotlib.pyplot as plt
 import pytest
 
-from annotated.figures.regularization import by_seed, confidence
+from annotated.figures.regularization import confidence
 
 SHARES = {"smoothed": [0.0, 0.1, 0.2, 0.3, 0.4], "plain": [0.02, 0.0, 0.0, 0.0, 0.98]}
-PANELS = {
-    "few pairs": {"0": [0.1, 0.2, 0.3], "0.1": [0.5, 0.7], "0.3": [0.9]},
-    "many": {"0": [1.0], "0.1": [0.95]},
-}
 
 
 @pytest.fixture
 def sure():
     yield confidence(SHARES, {"smoothed": 0.93})
-    plt.close("all")
-
-
-@pytest.fixture
-def dots():
-    yield by_seed(PANELS, "share exactly right")
     plt.close("all")
 
 
@@ -59,31 +49,7 @@ def test_shares_that_are_not_shares_are_refused():
     plt.close("all")
 
 
-def test_a_dot_a_seed_above_its_setting_and_a_line_at_their_mean(dots):
-    for ax, settings in zip(dots.axes, PANELS.values(), strict=True):
-        means, marks = ax.lines[::2], ax.lines[1::2]
-        for place, (values, mean, mark) in enumerate(
-            zip(settings.values(), means, marks, strict=True)
-        ):
-            assert list(mark.get_ydata()) == values
-            assert all(abs(x - place) < 0.3 for x in mark.get_xdata())
-            assert len(set(mark.get_xdata())) == len(values), "dots must not lie on each other"
-            assert list(mean.get_ydata()) == pytest.approx([sum(values) / len(values)] * 2)
-        assert [tick.get_text() for tick in ax.get_xticklabels()] == list(settings)
-        assert len({line.get_marker() for line in marks}) == len(settings)
-
-
-def test_panels_are_named_and_share_their_scale(dots):
-    few, many = dots.axes
-    assert [few.get_title(loc="left"), many.get_title(loc="left")] == list(PANELS)
-    assert few.get_ylim() == many.get_ylim()
-    assert few.get_ylabel() == "share exactly right"
-    low, high = few.get_ylim()
-    assert low < 0 and high > 1
-
-
-def test_both_fit_a_phone_and_stand_on_white(sure, dots):
-    for fig in (sure, dots):
-        assert fig.get_size_inches()[0] <= 7
-        assert fig.dpi == 100
-        assert fig.get_facecolor() == (1, 1, 1, 1)
+def test_it_fits_a_phone_and_stands_on_white(sure):
+    assert sure.get_size_inches()[0] <= 7
+    assert sure.dpi == 100
+    assert sure.get_facecolor() == (1, 1, 1, 1)

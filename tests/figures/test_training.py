@@ -3,7 +3,12 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from annotated.figures.training import compared_runs, perplexity_curves, training_curves
+from annotated.figures.training import (
+    by_seed,
+    compared_runs,
+    perplexity_curves,
+    training_curves,
+)
 
 LOSSES = [5.5, 4.25, 3.0, 2.5, 1.75, 1.5, 1.25]
 ACCURACY = {2: {3: 0.0, 2: 0.1}, 5: {2: 0.4, 3: 0.2}, 7: {2: 1.0, 3: 0.9, 6: 0.5}}
@@ -135,3 +140,43 @@ class TestComparedRuns:
         assert runs.get_size_inches()[0] <= 7
         assert runs.dpi == 100
         assert runs.get_facecolor() == (1, 1, 1, 1)
+
+
+PANELS = {
+    "few pairs": {"0": [0.1, 0.2, 0.3], "0.1": [0.5, 0.7], "0.3": [0.9]},
+    "many": {"0": [1.0], "0.1": [0.95]},
+}
+
+
+@pytest.fixture
+def dots():
+    yield by_seed(PANELS, "share exactly right")
+    plt.close("all")
+
+
+class TestBySeed:
+    def test_a_dot_a_seed_above_its_setting_and_a_line_at_their_mean(self, dots):
+        for ax, settings in zip(dots.axes, PANELS.values(), strict=True):
+            means, marks = ax.lines[::2], ax.lines[1::2]
+            for place, (values, mean, mark) in enumerate(
+                zip(settings.values(), means, marks, strict=True)
+            ):
+                assert list(mark.get_ydata()) == values
+                assert all(abs(x - place) < 0.3 for x in mark.get_xdata())
+                assert len(set(mark.get_xdata())) == len(values), "dots must not lie on each other"
+                assert list(mean.get_ydata()) == pytest.approx([sum(values) / len(values)] * 2)
+            assert [tick.get_text() for tick in ax.get_xticklabels()] == list(settings)
+            assert len({line.get_marker() for line in marks}) == len(settings)
+
+    def test_panels_are_named_and_share_their_scale(self, dots):
+        few, many = dots.axes
+        assert [few.get_title(loc="left"), many.get_title(loc="left")] == list(PANELS)
+        assert few.get_ylim() == many.get_ylim()
+        assert few.get_ylabel() == "share exactly right"
+        low, high = few.get_ylim()
+        assert low < 0 and high > 1
+
+    def test_it_fits_a_phone_and_stands_on_white(self, dots):
+        assert dots.get_size_inches()[0] <= 7
+        assert dots.dpi == 100
+        assert dots.get_facecolor() == (1, 1, 1, 1)

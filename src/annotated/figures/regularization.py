@@ -1,14 +1,13 @@
-"""§5.4: how sure models are of the right piece, and what each way of training scores."""
+"""§5.4: how sure models are of the right piece."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import BLUE, GREEN, GREY, ORANGE, RED, figure, style
+from annotated.figures.style import BLUE, GREEN, ORANGE, RED, figure, style
 
 COLORS = (BLUE, ORANGE, GREEN)
-MARKERS = "osD"
 
 
 def confidence(
@@ -40,27 +39,4 @@ def confidence(
         axes[-1, 0].set_xlim(start, 1)
         axes[-1, 0].set_xlabel("probability of the right piece")
         fig.supylabel("share of predictions", fontsize=11)
-    return fig
-
-
-def by_seed(panels: Mapping[str, Mapping[str, Sequence[float]]], score: str) -> Figure:
-    """One panel each, side by side: a dot a seed above its setting, a line at their mean.
-
-    ``panels`` is title → setting → the score of each seed, a share from 0 to 1.
-    """
-    with style():
-        fig, axes = figure(6.4, 3.4, 1, len(panels), sharey=True, squeeze=False)
-        for ax, (title, settings) in zip(axes.flat, panels.items()):
-            for place, (values, color, marker) in enumerate(
-                zip(settings.values(), cycle(COLORS), cycle(MARKERS))
-            ):
-                mean = sum(values) / len(values)
-                ax.plot([place - 0.25, place + 0.25], [mean, mean], color=GREY)
-                spread = [place + 0.1 * (i - (len(values) - 1) / 2) for i in range(len(values))]
-                ax.plot(spread, values, marker, color=color, markersize=6)
-            ax.set_xticks(range(len(settings)), settings)
-            ax.set_xlim(-0.5, len(settings) - 0.5)
-            ax.set_title(title)
-        axes[0, 0].set_ylim(-0.03, 1.03)
-        axes[0, 0].set_ylabel(score)
     return fig

@@ -1,4 +1,4 @@
-"""How a training run went: the loss, and what the model can do by then."""
+"""How training runs went: the loss, and what the models can do, by then and in the end."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -18,6 +18,7 @@ from annotated.figures.style import (
 )
 
 SIX = ("#56b4e9", BLUE, GREEN, "#cc9a06", ORANGE, RED)
+THREE = (BLUE, ORANGE, GREEN)
 MARKERS = "osD^vP"
 
 Curve = Sequence[Mapping[str, int | float | None]]  # the curve of a record
@@ -61,7 +62,7 @@ def perplexity_curves(curves: Mapping[str, Mapping[int, float]]) -> Figure:
         fig, ax = figure(6.4, 3.6)
         for i, (name, points) in enumerate(curves.items()):
             steps, values = zip(*points.items(), strict=True)
-            color, marker = (BLUE, ORANGE, GREEN)[i % 3], MARKERS[i % 6]
+            color, marker = THREE[i % 3], MARKERS[i % 6]
             ax.plot(steps, values, color=color, marker=marker, markersize=4, label=name)
             ax.annotate(
                 f"{values[-1]:.1f}", (steps[-1], values[-1]), color=color,
@@ -102,4 +103,27 @@ def compared_runs(runs: Mapping[str, Sequence[Curve]]) -> Figure:
         below.set_ylabel("share exactly right")
         below.set_title("Unseen numbers translated exactly")
         fig.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return fig
+
+
+def by_seed(panels: Mapping[str, Mapping[str, Sequence[float]]], score: str) -> Figure:
+    """One panel each, side by side: a dot a seed above its setting, a line at their mean.
+
+    ``panels`` is title → setting → the score of each seed, a share from 0 to 1.
+    """
+    with style():
+        fig, axes = figure(6.4, 3.4, 1, len(panels), sharey=True, squeeze=False)
+        for ax, (title, settings) in zip(axes.flat, panels.items()):
+            for place, (values, color, marker) in enumerate(
+                zip(settings.values(), cycle(THREE), cycle(MARKERS))
+            ):
+                mean = sum(values) / len(values)
+                ax.plot([place - 0.25, place + 0.25], [mean, mean], color=GREY)
+                spread = [place + 0.1 * (i - (len(values) - 1) / 2) for i in range(len(values))]
+                ax.plot(spread, values, marker, color=color, markersize=6)
+            ax.set_xticks(range(len(settings)), settings)
+            ax.set_xlim(-0.5, len(settings) - 0.5)
+            ax.set_title(title)
+        axes[0, 0].set_ylim(-0.03, 1.03)
+        axes[0, 0].set_ylabel(score)
     return fig
