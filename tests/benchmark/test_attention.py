@@ -143,6 +143,23 @@ class TestMeasure:
                 assert sample(way, given, backward, repeats=3) >= 0
         assert all(x.grad is None for x in given), "gradients must not pile up between samples"
 
+    def test_the_backward_pass_gives_gradients_of_all_that_the_way_uses(self, monkeypatch):
+        given, used, grad = inputs(7), [], torch.autograd.grad
+
+        def noted(output, inputs, weight):
+            used.append(len(inputs))
+            return grad(output, inputs, weight)
+
+        monkeypatch.setattr(torch.autograd, "grad", noted)
+        for way in WAYS:
+            sample(way, given, backward=True)
+        assert used == [6, 5, 5]
+
+    def test_a_sample_is_the_mean_of_its_repeats(self, monkeypatch):
+        clock = iter([3.0, 18.0])
+        monkeypatch.setattr(attention.time, "process_time", lambda: next(clock))
+        assert sample("dot", inputs(7), backward=False, repeats=5) == 3
+
 
 class TestCommand:
     def test_it_writes_a_record(self, short, tmp_path, capsys):
@@ -163,6 +180,13 @@ class TestCommand:
             main(["--record", str(tmp_path), "--seed", "-1"])
         assert "--seed is -1" in capsys.readouterr().err.splitlines()[-1]
         assert not list(tmp_path.iterdir())
+
+    def test_so_is_a_file_in_the_folders_place_before_anything_is_timed(self, tmp_path, capsys):
+        (tmp_path / "taken").write_text("")
+        with pytest.raises(SystemExit) as stopped:
+            main(["--record", str(tmp_path / "taken")])
+        assert stopped.value.code == 2
+        assert "taken" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", ["attention-additive"])

@@ -5,6 +5,7 @@ import math
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
 from annotated.figures.look_up import hard_weights, slide, soft_look_up
 
@@ -82,6 +83,15 @@ def test_a_key_has_one_colour_in_every_panel(scores):
     assert colours[0] == colours[1] and len(set(colours[0].values())) == len(colours[0])
 
 
+@pytest.mark.parametrize("little", [0, 1])
+def test_of_many_keys_too_each_is_drawn_and_only_the_others_are_grey(little):
+    weights = torch.eye(9 + little)[:9].double()
+    (ax,) = soft_look_up({"hard": weights}, "abcdefghij"[: 9 + little], "a", "i").axes
+    colours = [to_hex(area.get_facecolor()[0]) for area in ax.collections]
+    assert len(colours) == 9 + little
+    assert [place for place, colour in enumerate(colours) if colour == "#bdbdbd"] == [9] * little
+
+
 def test_everything_is_named(scores):
     fig = soft_look_up({"hard": hard_weights(scores), "soft": scores.softmax(-1)}, KEYS, "a", "b")
     assert [ax.get_title("left") for ax in fig.axes] == ["hard", "soft"]
@@ -97,3 +107,5 @@ def test_what_is_no_weights_is_refused(scores):
         soft_look_up({"soft": scores.softmax(-1)}, KEYS[1:], "a", "b")
     with pytest.raises(ValueError, match="rows of 'raw' must be weights that sum to 1"):
         soft_look_up({"raw": scores}, KEYS, "a", "b")
+    with pytest.raises(ValueError, match="rows of 'more' must be weights that sum to 1"):
+        soft_look_up({"more": 1.01 * scores.softmax(-1)}, KEYS, "a", "b")

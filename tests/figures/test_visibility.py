@@ -1,5 +1,7 @@
 """Each grid is filled where an output depends on an input, and only there."""
 
+from math import nan
+
 import matplotlib.pyplot as plt
 import pytest
 import torch
@@ -9,7 +11,7 @@ from annotated.figures.style import BLUE
 from annotated.figures.visibility import Grid, visibility_grids
 
 GRIDS = [
-    Grid("square", torch.tensor([[1.0, 0, 1e-300], [0, 0, 7], [2, 3, 0]]).double(), "xyz", "abc"),
+    Grid("square", torch.tensor([[1.0, 0, 1e-300], [0, 0, 7], [nan, 3, 0]]).double(), "xyz", "abc"),
     Grid("wide", torch.tensor([[0.0, 0, 0, 0, 5], [1, 0, 0, 0, 0]]), "pq", "abcde", "reads", "is"),
     Grid("alone", torch.tensor([[1.0]]), "u", "v"),
 ]
@@ -26,7 +28,7 @@ def texts(labels):
 
 
 def test_a_cell_is_filled_where_it_is_not_exactly_zero(drawn):
-    """Even where the dependence is 1e-300."""
+    """Even where the dependence is 1e-300, or no number."""
     for ax, grid in zip(drawn.axes, GRIDS, strict=False):
         (mesh,) = ax.collections
         assert mesh.get_array().reshape(grid.seen.shape).tolist() == (grid.seen != 0).tolist()

@@ -31,6 +31,7 @@ from annotated.recipes import (
 from annotated.recipes.run import Log, identity, read_log
 from annotated.training import Update, World, learning_rate, save_checkpoint
 from annotated.translation import Translator
+from annotated.variations.controls import NoScale
 
 
 def weights(model):
@@ -112,6 +113,11 @@ class TestRun:
             waste = padding_waste(token_batches(pairs, 62 - (spread == 6), 3, spread=spread))
             assert 0 < waste.both == pytest.approx(made.padding)
         assert run[0].padding != other.padding
+
+    def test_a_folder_keeps_no_run_of_another_model(self, miniature, tmp_path):
+        with pytest.raises(ValueError, match="build is given together with a folder"):
+            train(miniature, 3, folder=tmp_path, build=NoScale)
+        assert not list(tmp_path.iterdir())
 
     def test_of_several_processes_the_first_tells(self, miniature, monkeypatch):
         monkeypatch.setattr("annotated.recipes.run.Trainer.fit", lambda *_: True)

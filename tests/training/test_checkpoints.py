@@ -24,6 +24,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.records import write_atomically
 from annotated.training import load_checkpoint, save_checkpoint
 from annotated.training.checkpoints import read_config, sealed
+from annotated.variations.controls import NoScale
 
 FILES = ["config.json", "model.safetensors", "tokenizer.json"]
 SIZES = {"d_model": 22, "d_ff": 29, "heads": 3, "d_k": 5, "d_v": 7, "layers": 2}
@@ -84,6 +85,11 @@ class TestRoundTrip:
         ids = torch.randint(3, TOKENIZER.vocab_size, (3, 7), generator=torch.Generator())
         with torch.no_grad():
             assert torch.equal(loaded(ids, ids), model.eval()(ids, ids))
+
+    def test_a_model_that_would_be_loaded_as_another_is_refused(self, tmp_path):
+        with pytest.raises(ValueError, match="^the model is a NoScale; it would be loaded as a "):
+            save_checkpoint(tmp_path / "new", NoScale(build().config), TOKENIZER)
+        assert not (tmp_path / "new").exists()
 
     def test_in_float16_it_is_close_half_as_large_and_loads_as_float32(self, tmp_path):
         model, sizes = build(), []
@@ -225,7 +231,7 @@ class TestDamage:
         self, tmp_path_factory, data
     ):
         """Only a change that leaves the same JSON document goes unnoticed."""
-        folder = tmp_path_factory.getbasetemp() / "fuzzed"
+        folder = tmp_path_factory.getbasetemp() / "fuzzed-configuration"
         if not folder.exists():
             save_checkpoint(folder, build(), TOKENIZER, recipe="copy")
             (folder / "good").write_bytes((folder / "config.json").read_bytes())

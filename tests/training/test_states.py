@@ -312,7 +312,8 @@ class TestDamage:
             ({"seed": 5}, "seed is 3 there, 5 here"),
             ({"recipe": "x", "seed": 5}, "recipe is 'copy' there, 'x' here; seed is 3 there, 5"),
             ({"training.betas": (0.9, 0.99)}, "training.betas is [0.9, 0.98] there, [0.9, 0.99]"),
-            ({"new": 1}, "new is None there, 1 here"),
+            ({"new": 1}, "new is unknown there, 1 here"),
+            ({"new": None}, "new is unknown there, None here"),
         ],
     )
     def test_another_run_is_named_with_what_differs(self, kept, change, said):
@@ -321,7 +322,7 @@ class TestDamage:
 
     def test_a_setting_that_is_gone_makes_another_run(self, kept):
         run = {name: value for name, value in RUN.items() if name != "seed"}
-        assert error_of(kept, run=run).endswith("is of another run: seed is 3 there, None here")
+        assert error_of(kept, run=run).endswith("is of another run: seed is 3 there, unknown here")
 
     @pytest.mark.parametrize("data", [b"", b"no tensors", struct.pack("<Q", 2**40) + b"{}"])
     def test_what_is_no_safetensors_is_refused_though_its_sum_is_right(self, kept, data):

@@ -157,8 +157,11 @@ class TestRun:
         assert stopped.value.code == 2
         assert said in capsys.readouterr().err
 
-    def test_a_file_in_the_way_is_said_before_training(self, tmp_path, monkeypatch):
+    def test_a_file_in_the_way_is_said_before_training(self, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(ablations, "run", lambda *_: pytest.fail("trained first"))
         (tmp_path / "taken").write_text("")
-        with pytest.raises(FileExistsError, match="taken"):
+        with pytest.raises(SystemExit) as stopped:
             main(["none", "--record", str(tmp_path / "taken")])
+        assert stopped.value.code == 2
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.endswith(f"error: --record: [Errno 17] File exists: '{tmp_path / 'taken'}'")

@@ -1,5 +1,6 @@
 """Each control takes away one thing, and everything else is the paper's model."""
 
+import inspect
 import math
 from dataclasses import replace
 
@@ -12,10 +13,15 @@ from annotated.data import numbers
 from annotated.model import (
     Transformer,
     TransformerConfig,
+    causal_mask,
+    padding_mask,
     record_attention,
     sinusoidal_encoding,
 )
-from annotated.recipes import RECIPES, settings
+from annotated.recipes import RECIPES, Report, settings, train
+from annotated.recipes.corpus import batches_of
+from annotated.recipes.exact import encoded
+from annotated.training.perplexity import foreseen
 from annotated.translation.search import greedy_search
 from annotated.variations import controls
 from annotated.variations.controls import (
@@ -101,6 +107,31 @@ class TestModels:
         torch.testing.assert_close(alone, together, atol=1e-10, rtol=0)
 
 
+    @pytest.mark.parametrize("kind", MODELS)
+    @pytest.mark.parametrize("use", ["source", "target"])
+    def test_foreign_ids_are_still_refused(self, kind, use, away):
+        with pytest.raises(ValueError, match=use):
+            away(kind).embed(torch.tensor([[CONFIG.vocab_size]]), use)
+
+    @pytest.mark.parametrize("norm", ["post", "pre"])
+    def test_with_the_mask_put_back_it_trains_as_the_plain_model(self, monkeypatch, norm):
+        """Dropout falls on the same places, and the gradients are equal."""
+
+        def put_back(ids, pad_id):
+            mask = padding_mask(ids, pad_id)
+            return mask & causal_mask(4) if ids.shape[1] == 4 else mask
+
+        monkeypatch.setattr(controls, "padding_mask", put_back)
+        real, found = TARGET != 0, {}
+        for kind in (Transformer, NoCausalMask):
+            torch.manual_seed(5)
+            model = kind(replace(CONFIG, norm=norm)).double().train()
+            model(SOURCE, TARGET)[real].square().sum().backward()
+            found[kind] = [weight.grad for weight in model.parameters()]
+        for expected, gradient in zip(*found.values(), strict=True):
+            torch.testing.assert_close(gradient, expected, atol=1e-10, rtol=0)
+
+
 class TestNoScale:
     def test_weights_are_the_softmax_of_plain_dot_products(self, plain, away):
         model = away(NoScale)
@@ -150,6 +181,13 @@ class TestNoEncoderPositions:
         torch.testing.assert_close(moved, memory[:, order])
         assert not torch.allclose(plain.encode(source[:, order]), plain.encode(source)[:, order])
 
+    def test_dropout_falls_on_the_same_places(self, plain, away):
+        model, drawn = away(NoEncoderPositions).train(), []
+        for made in (plain.train(), model):
+            torch.manual_seed(5)
+            drawn.append(made.embed(SOURCE, "source") == 0)
+        assert 0 < drawn[0].sum() < drawn[0].numel() and torch.equal(*drawn)
+
     def test_the_decoder_keeps_its_own(self, plain, away):
         expected = plain.embed(TARGET, "target")
         assert torch.equal(away(NoEncoderPositions).embed(TARGET, "target"), expected)
@@ -172,6 +210,12 @@ class TestNoCausalMask:
     def test_all_places_see_all_where_the_papers_see_what_is_before(self, plain, away):
         assert (self.jacobian(away(NoCausalMask)) > 0).all()
         assert torch.equal(self.jacobian(plain) > 0, torch.ones(4, 4).tril() > 0)
+
+    def test_parts_of_different_batches_are_refused(self, away):
+        model = away(NoCausalMask)
+        memory = model.encode(SOURCE[:1])
+        with pytest.raises(ValueError, match="source 1, memory 1, target 2"):
+            inspect.unwrap(NoCausalMask.decode)(model, TARGET, memory, SOURCE[:1])
 
     def test_a_memory_may_be_given(self, away):
         model = away(NoCausalMask)
@@ -199,9 +243,21 @@ class TestControls:
             control("scale")
 
     def test_a_trained_model_with_something_missing(self, plain):
-        model = taken_away("no-causal-mask", plain.float())
+        state = torch.get_rng_state()
+        model = taken_away("no-causal-mask", plain)
+        assert torch.equal(torch.get_rng_state(), state)
         assert isinstance(model, NoCausalMask) and not model.training
         assert torch.equal(model.embedding.weight, plain.embedding.weight)
+        assert model.embedding.weight.dtype == torch.float64
+
+    @pytest.mark.parametrize("name, said", [
+        ("pre-norm", "pre-norm is model.norm=pre; a trained model can't be set again"),
+        ("no-warmup", "training.warmup=false"),
+        ("scale", "no control 'scale'"),
+    ])  # fmt: skip
+    def test_a_setting_can_not_be_taken_from_a_trained_model(self, plain, name, said):
+        with pytest.raises(ValueError, match=said):
+            taken_away(name, plain)
 
 
 class TestNumbers:
@@ -225,9 +281,17 @@ class TestNumbers:
             one, other = (tokenizer.encode(numbers.spell(n, "en")) for n in pair)
             assert sorted(one) == sorted(other) and one != other
 
-    def test_what_is_no_number_of_digits_is_refused(self):
-        with pytest.raises(ValueError, match="digits is 0; expected at least 1"):
-            replace(RECIPES[RECIPE].corpus, digits=0)
+    @pytest.mark.parametrize("digits", [0, -1, 7, 10**12])
+    def test_what_is_no_number_of_digits_is_refused(self, digits):
+        with pytest.raises(ValueError, match=f"digits is {digits}; expected 1 to 6"):
+            replace(RECIPES[RECIPE].corpus, digits=digits)
+
+    def test_families_of_longer_numbers_are_left_out_and_refused_if_they_are_all(self):
+        corpus = replace(RECIPES[RECIPE].corpus, thousands=(7, 99, 100))
+        tested = corpus.held_out(2000, 1)  # all there are
+        assert {example.group for example in tested} == {4, 5}
+        with pytest.raises(ValueError, match=r"digits is 5; too few for thousands of \(100,\)"):
+            replace(corpus, thousands=(100,))
 
 
 @pytest.fixture
@@ -258,6 +322,15 @@ class TestRun:
             assert 0 <= value[name] <= 1
         assert value["tested"] == 23 and value["perplexity"] > 1
         assert all(0 <= share <= 1 for share in record.column("foreseen"))
+
+    def test_the_share_foreseen_is_of_the_batches_given_and_changes_as_it_learns(self, small):
+        recipe, report = RECIPES[RECIPE], Report({"old": {"value": 7.0}}, [], {})
+        made = train(recipe, 0).translator
+        seen = batches_of(encoded(recipe.corpus.held_out(11, 1), made.tokenizer), made.tokenizer)
+        found = controls.measured(report, made, seen).metrics
+        assert 0 < found["foreseen"]["value"] == round(foreseen(made.model, seen), 4) < 1
+        assert found["old"] == {"value": 7.0}
+        assert len(set(controls.run("none", 0).column("foreseen"))) > 1
 
     def test_each_is_trained_as_it_is_named(self, small):
         losses = {name: tuple(controls.run(name, 0).column("loss")) for name in CONTROLS}

@@ -188,7 +188,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.seed < 0:
         parser.error(f"--seed is {given.seed}; expected a number from 0")
-    check_writable(given.record)  # fails now rather than after the measurement
+    try:
+        check_writable(given.record)  # fails now rather than after the measurement
+    except OSError as error:
+        parser.error(f"--record: {error}")
     record = attention_record(given.seed, f"{program} --seed {given.seed}")
     print(records.write(record, given.record))
 

@@ -17,8 +17,12 @@ def gradients_by_layer(panels: Mapping[str, Mapping[int, Tensor]], columns: int 
 
     ``panels`` is title → number of layers → lengths of the gradient (seeds,
     layers), from the lowest layer to the highest; a line a seed. Raises
-    ValueError if there are not as many lengths as layers.
+    ValueError if there are not as many lengths as layers, and for panels of
+    different depths: they have one legend.
     """
+    numbers = {tuple(depths) for depths in panels.values()}
+    if len(numbers) != 1:
+        raise ValueError(f"the panels have {sorted(numbers)} layers; expected the same in all")
     for title, depths in panels.items():
         for depth, lengths in depths.items():
             if lengths.shape[-1] != depth:
@@ -38,7 +42,7 @@ def gradients_by_layer(panels: Mapping[str, Mapping[int, Tensor]], columns: int 
                         label=None if seed else f"{depth} layers",
                     )
             ax.set_yscale("log")
-            ax.set_xticks([1, *{depth: None for kind in panels.values() for depth in kind}])
+            ax.set_xticks([1, *depths])
             ax.set_title(title)
         for ax in axes[-1]:
             ax.set_xlabel("layer, 1 the lowest")

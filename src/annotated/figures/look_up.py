@@ -1,6 +1,7 @@
 """§3.2: a dictionary look-up that turns soft, while its query slides from one key to another."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 import torch
@@ -42,7 +43,7 @@ def soft_look_up(
     for title, rows in weights.items():
         if rows.shape[1] != len(keys):
             raise ValueError(f"{len(keys)} keys for weights of {rows.shape[1]} in {title!r}")
-        if (rows < 0).any() or not torch.allclose(rows.sum(1), torch.ones(len(rows)), atol=1e-4):
+        if (rows < 0).any() or not ((rows.sum(1) - 1).abs() < 1e-4).all():
             raise ValueError(f"rows of {title!r} must be weights that sum to 1")
     most = torch.stack([rows.amax(0) for rows in weights.values()]).amax(0)
     named = [i for i in range(len(keys)) if most[i] >= SEEN]
@@ -66,8 +67,8 @@ def soft_look_up(
 def _areas(ax: Axes, parts: Float[Tensor, "k n"], labels: Sequence[str]) -> None:
     """Shares stacked up to 1, each with its name where it is widest."""
     along = np.linspace(0, 1, parts.shape[1])
-    colours = [*COLOURS[: len(labels) - 1], "#bdbdbd" if labels[-1] == "others" else
-               COLOURS[len(labels) - 1]]  # fmt: skip
+    colours = ["#bdbdbd" if label == "others" else colour
+               for label, colour in zip(labels, cycle(COLOURS))]  # fmt: skip
     ax.stackplot(along, parts.numpy(), labels=labels, colors=colours, edgecolor="white")
     top = parts.cumsum(0)
     for i, label in enumerate(labels):

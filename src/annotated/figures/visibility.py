@@ -56,7 +56,7 @@ def visibility_grids(grids: Sequence[Grid], columns: int = 2) -> Figure:
 def draw(ax, grid: Grid) -> None:
     """One grid in the upper left of its axes, with lines between the cells."""
     ax.pcolormesh(
-        (grid.seen > 0).numpy(), cmap=SEEN, vmin=0, vmax=1, edgecolors="#9a9a9a", linewidth=0.8,
+        (grid.seen != 0).numpy(), cmap=SEEN, vmin=0, vmax=1, edgecolors="#9a9a9a", linewidth=0.8,
     )
     ax.set_aspect("equal", anchor="NW")
     middle = [0.5 + i for i in range(max(grid.seen.shape))]

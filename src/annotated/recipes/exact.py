@@ -125,6 +125,13 @@ class Numbers(Exact):
     digits: int = len(numbers.DIGIT_WEIGHTS)
     groups = "digits"
 
+    def __post_init__(self):
+        most = len(numbers.DIGIT_WEIGHTS)
+        if not 1 <= self.digits <= most:
+            raise ValueError(f"digits is {self.digits}; expected 1 to {most}")
+        if self.thousands and 1000 * min(self.thousands) >= 10**self.digits:
+            raise ValueError(f"digits is {self.digits}; too few for thousands of {self.thousands}")
+
     def tokenizer(self) -> Tokenizer:
         texts = numbers.vocabulary_texts(self.source, self.target, self.trained_on)
         return Tokenizer.train(texts, numbers.MERGES)
@@ -135,16 +142,13 @@ class Numbers(Exact):
     def held_out(self, count: int, seed: int) -> list[Example]:
         """All different: of one and two digits there are only eleven."""
         if self.thousands:
-            families = [1000 * part + rest for part in self.thousands for rest in range(1000)]
+            families = [1000 * part + rest for part in self.thousands for rest in range(1000)
+                        if 1000 * part < 10**self.digits]
             return self.examples(random.Random(seed).sample(families, count))
         drawn = dict.fromkeys(numbers.draw(
             4 * count, seed, lambda n: numbers.held_out(n) and n < 10**self.digits
         ))
         return self.examples(list(drawn)[:count])
-
-    def __post_init__(self):
-        if self.digits < 1:
-            raise ValueError(f"digits is {self.digits}; expected at least 1")
 
     def in_family(self, number: int) -> bool:
         return number // 1000 in self.thousands

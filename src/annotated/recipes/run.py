@@ -65,8 +65,11 @@ def train(
     ``start`` before the first with the number that were made before. In a
     ``folder`` the run keeps its states and its log, and goes on from them if
     it was stopped; ValueError if they are of another run, or damaged. ``build``
-    makes the model, for experiments with another one.
+    makes the model, for experiments with another one; not in a folder, whose
+    states would pass for the recipe's own.
     """
+    if folder and build is not Transformer:
+        raise ValueError("build is given together with a folder; expected one of the two")
     begun, world, states = time.perf_counter(), world or World(), InMemory()
     if folder:
         states = InFolder(folder / "states", identity(recipe, seed), writes=world.rank == 0)

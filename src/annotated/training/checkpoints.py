@@ -37,8 +37,13 @@ def save_checkpoint(
     own, so neither an interrupted write nor a changed byte can pass for a
     checkpoint. One that is there stays whole until the new one is on the
     disk. Tied weights are stored once. ``dtype=torch.float16`` halves the
-    size.
+    size. Raises ValueError for a model of a subclass: it would be loaded as
+    a plain one.
     """
+    if type(model) is not Transformer:
+        raise ValueError(
+            f"the model is a {type(model).__name__}; it would be loaded as a Transformer"
+        )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     check_fit(model, tokenizer, "the tokenizer")

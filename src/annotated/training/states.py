@@ -152,9 +152,15 @@ FILE_OR_PART = re.compile(r"step-(\d+)\.|\.step-|\.tmp\w+$")
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """What differs, as a line: "seed is 1 there, 2 here"."""
-    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
-    return "; ".join(f"{n} is {there.get(n)!r} there, {here.get(n)!r} here" for n in names)
+    """What differs, as a line: "seed is 1 there, 2 here".
+
+    A setting that one version of this package has and the other lacks is "unknown".
+    """
+    told = {
+        name: [repr(run[name]) if name in run else "unknown" for run in (there, here)]
+        for name in {**there, **here}
+    }
+    return "; ".join(f"{n} is {a} there, {b} here" for n, (a, b) in told.items() if a != b)
 
 
 def save(tensors: Mapping[str, Tensor], path: Path) -> str:

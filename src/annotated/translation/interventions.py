@@ -37,7 +37,7 @@ def swap_memory(translator: Translator, sentence: str, other: str) -> Swap:
             f"{sentence!r} has {len(ids[0])} pieces and {other!r} {len(ids[1])}; "
             "expected the same number"
         )
-    source = pad(ids, model.config.pad_id)
+    source = pad(ids, model.config.pad_id).to(next(model.parameters()).device)
     with evaluating(model):
         memory = model.encode(source)
     places = (source[0] != source[1]).nonzero()[:, 0].tolist()

@@ -21,5 +21,8 @@ def run_from_command_line(
     given = parser.parse_args(arguments)
     if given.seed < 0:
         parser.error(f"--seed is {given.seed}; expected a number from 0")
-    check_writable(given.record)  # fails now rather than after training
+    try:
+        check_writable(given.record)  # fails now rather than after training
+    except OSError as error:
+        parser.error(f"--record: {error}")
     print(records.write(run(given.name, given.seed), given.record))

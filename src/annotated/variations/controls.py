@@ -20,6 +20,7 @@ from annotated.data import numbers
 from annotated.data.batches import Batch
 from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
 from annotated.model.attention import Memory, Vectors
+from annotated.model.checks import check_ids, check_rows
 from annotated.model.transformer import Ids, SourceIds
 from annotated.recipes import RECIPES, Example, Recipe, override, run_record, score, train
 from annotated.recipes.corpus import Report, batches_of
@@ -60,6 +61,7 @@ class NoEncoderPositions(Transformer):
 
     def embed(self, ids: Ids, use: str, start: int = 0) -> Vectors:
         if use == "source":
+            check_ids(ids, use, self.config.vocab_size)
             return self.dropout(self.matrix(use)(ids))
         return super().embed(ids, use, start)
 
@@ -74,6 +76,7 @@ class NoCausalMask(Transformer):
     def decode(
         self, target: Ids, memory: Memory, source: SourceIds
     ) -> Float[Tensor, "batch n vocab"]:
+        check_rows(source=source, memory=memory, target=target)
         pad = self.config.pad_id
         own, other = padding_mask(target, pad), padding_mask(source, pad)
         x = self.embed(target, "target")
@@ -131,8 +134,8 @@ CONTROLS = {
     "no-encoder-positions": Control("the encoder's positions (§3.5)", NoEncoderPositions),
     "no-causal-mask": Control("the decoder's causal mask (§3.2.3)", NoCausalMask),
     "no-warmup": Control("the warm-up of the rate (§5.3)", settings=(WARMUP,)),
-    "pre-norm": Control("nothing, but with the norm before each sub-layer", settings=(PRE,)),
-    "pre-norm-no-warmup": Control("the warm-up, and so", settings=(PRE, WARMUP)),
+    "pre-norm": Control("nothing; norms before sub-layers and after stacks", settings=(PRE,)),
+    "pre-norm-no-warmup": Control("the warm-up, with norms like that", settings=(PRE, WARMUP)),
 }
 
 
@@ -144,8 +147,15 @@ def control(name: str) -> Recipe:
 
 
 def taken_away(name: str, model: Transformer) -> Transformer:
-    """A control with another model's weights: what it trained with is missing now."""
-    other = CONTROLS[name].model(model.config)
+    """A control with another model's weights: what it trained with is missing now.
+
+    ValueError for an unknown control, and for one that only settings make.
+    """
+    control(name)  # is there one?
+    if settings := CONTROLS[name].settings:
+        raise ValueError(f"{name} is {' '.join(settings)}; a trained model can't be set again")
+    with torch.random.fork_rng(devices=[]):  # its random weights don't last
+        other = CONTROLS[name].model(model.config).to(model.embedding.weight)
     other.load_state_dict(model.state_dict())
     return other.train(model.training)
 
