@@ -16,6 +16,7 @@ import typer
 from tqdm import tqdm
 
 from annotated import records
+from annotated.commands import MAX_SEED, check_writable
 from annotated.recipes import (
     RECIPES,
     Recipe,
@@ -31,7 +32,7 @@ from annotated.recipes.run import WATCHES
 from annotated.reproduce import reproduce_command
 from annotated.signals import Signals
 from annotated.training import Update, World
-from annotated.training.checkpoints import CONFIG, check_writable, save_checkpoint
+from annotated.training.checkpoints import CONFIG, save_checkpoint
 from annotated.translation import Translator
 
 app = typer.Typer(
@@ -40,7 +41,6 @@ app = typer.Typer(
     help='The Transformer of "Attention Is All You Need": train it, test it, use it.',
 )
 
-MAX_SEED = 2**32 - 1  # all generators take it
 BEST_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 

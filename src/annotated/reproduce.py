@@ -29,12 +29,13 @@ import typer
 from annotated import paper, records
 from annotated.benchmark.flops import work
 from annotated.benchmark.step import DTYPES, Rate, matrix_rate, step_record, step_time
+from annotated.commands import MAX_SEED, check_writable
 from annotated.model import TransformerConfig
 from annotated.recipes import RECIPES, Recipe, Run, Text, override, run_record, train
 from annotated.records import Record, write_atomically, write_json
 from annotated.signals import Signals
 from annotated.training import Update
-from annotated.training.checkpoints import check_writable, save_checkpoint
+from annotated.training.checkpoints import save_checkpoint
 from annotated.translation import Translator
 
 PACK, LIMIT = "reproduction.tar.gz", 16 * 2**20
@@ -482,7 +483,7 @@ def reproduce_command(
     stages: Annotated[
         str, typer.Option(help=f"Some of them, with commas: {','.join(STAGES)}.")
     ] = "",
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Where chance starts.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Where chance starts.")] = 0,
     data_dir: Annotated[
         Path | None, typer.Option(help="Where the corpora lie, if not where they are looked for.")
     ] = None,

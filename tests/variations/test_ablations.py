@@ -148,7 +148,7 @@ class TestRun:
 
     @pytest.mark.parametrize("given, said", [
         (["warmup"], "invalid choice: 'warmup'"),
-        (["none", "--seed", "-1"], "--seed is -1; expected a number from 0"),
+        (["none", "--seed", "-1"], "--seed is -1; expected a number from 0 to"),
         (["none", "--seed", "one"], "invalid int value: 'one'"),
     ])  # fmt: skip
     def test_bad_input_is_status_2_before_any_training(self, given, said, capsys):

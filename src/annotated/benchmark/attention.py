@@ -7,11 +7,9 @@ of it. Both project queries and keys by matrices of the same size, so that they
 differ only in how a score is made of the two.
 """
 
-import argparse
 import random
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import quantiles
 
 import torch
@@ -20,10 +18,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from annotated import paper, records
+from annotated.commands import RecordParser
 from annotated.contenders import additive_attention
 from annotated.model import scaled_dot_product_attention
 from annotated.records import Number, Record
-from annotated.training.checkpoints import check_writable
 
 EXPERIMENT = "attention-additive"
 LENGTHS = (16, 32, 64, 128, 256, 512)
@@ -181,17 +179,8 @@ def attention_record(seed: int, command: str) -> Record:
 def main(arguments: Sequence[str] | None = None) -> None:
     """One measurement from the command line."""
     program = "python -m annotated.benchmark.attention"
-    parser = argparse.ArgumentParser(program, description=(
-        "Time additive and dot-product attention, and keep a record of it."))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", type=Path, default=Path("results"), metavar="FOLDER")
-    given = parser.parse_args(arguments)
-    if given.seed < 0:
-        parser.error(f"--seed is {given.seed}; expected a number from 0")
-    try:
-        check_writable(given.record)  # fails now rather than after the measurement
-    except OSError as error:
-        parser.error(f"--record: {error}")
+    about = "Time additive and dot-product attention, and keep a record of it."
+    given = RecordParser(program, about).parse_args(arguments)
     record = attention_record(given.seed, f"{program} --seed {given.seed}")
     print(records.write(record, given.record))
 

@@ -6,17 +6,16 @@ measures them on the training pairs of a recipe and writes a record of it, named
 "padding-" and the recipe's name.
 """
 
-import argparse
 import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
 from annotated import records
+from annotated.commands import RecordParser
 from annotated.data.batches import (
     Pair,
     batch_plan,
@@ -145,12 +144,12 @@ def as_metrics(found: Mapping[str, Number]) -> dict[str, dict[str, Number]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """One measurement from the command line."""
-    parser = argparse.ArgumentParser("python -m annotated.benchmark.padding", description=(
-        "Measure the padding of a recipe's batches, and keep a record of it."))
+    parser = RecordParser(
+        "python -m annotated.benchmark.padding",
+        "Measure the padding of a recipe's batches, and keep a record of it.",
+    )
     parser.add_argument("recipe")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--record", type=Path, default=Path("results"), metavar="FOLDER")
     given = parser.parse_args(arguments)
     changes = "".join(f" --set {change}" for change in given.set)
     command = f"python -m annotated.benchmark.padding {given.recipe} --seed {given.seed}{changes}"

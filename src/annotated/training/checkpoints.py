@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import tempfile
 import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -20,12 +19,6 @@ from annotated.records import write_atomically
 
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 VERSION = 1  # rises when a reader of today would misread tomorrow's checkpoints
-
-
-def check_writable(folder: Path) -> None:
-    """Make the folder, and raise OSError now if nothing can be written there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=folder).close()
 
 
 def save_checkpoint(

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from annotated import records
+from annotated.commands import RecordParser
 from annotated.data.batches import Batch
 from annotated.recipes import RECIPES, Example, Recipe, override, run_record, train
 from annotated.recipes.corpus import Report, batches_of
@@ -24,7 +26,6 @@ from annotated.training import Update
 from annotated.training.evaluating import evaluating
 from annotated.training.perplexity import perplexity
 from annotated.translation import Translator
-from annotated.variations import run_from_command_line
 
 RECIPE = "numbers-en-de"
 FEW = "corpus.count=300"  # so that 500 updates see each pair more than a hundred times
@@ -129,10 +130,13 @@ def run(name: str, seed: int) -> Record:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """One run from the command line."""
-    run_from_command_line(
-        "python -m annotated.variations.ablations", ABLATIONS, run, arguments,
+    parser = RecordParser(
+        "python -m annotated.variations.ablations",
         "Train the numbers recipe with one thing changed, and keep a record of it.",
     )
+    parser.add_argument("name", choices=ABLATIONS)
+    given = parser.parse_args(arguments)
+    print(records.write(run(given.name, given.seed), given.record))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annotated import records
+from annotated.commands import RecordParser
 from annotated.data import numbers
 from annotated.data.batches import Batch
 from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
@@ -30,7 +32,6 @@ from annotated.records import Record
 from annotated.training import Update
 from annotated.training.perplexity import foreseen
 from annotated.translation import Translator
-from annotated.variations import run_from_command_line
 
 RECIPE = "numbers-en-de-five-digits"
 LONGER = 200  # six-digit numbers, longer than any in training, that a report rests on
@@ -221,10 +222,13 @@ def run(name: str, seed: int) -> Record:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """One run from the command line."""
-    run_from_command_line(
-        "python -m annotated.variations.controls", CONTROLS, run, arguments,
+    parser = RecordParser(
+        "python -m annotated.variations.controls",
         "Train the numbers recipe with one choice of the paper taken away, and record it.",
     )
+    parser.add_argument("name", choices=CONTROLS)
+    given = parser.parse_args(arguments)
+    print(records.write(run(given.name, given.seed), given.record))
 
 
 if __name__ == "__main__":
