@@ -26,7 +26,7 @@ def wanted(what: str) -> list[str]:
     if what == "site":
         project = tomllib.loads(SOURCES[0].read_text(encoding="utf-8"))["project"]
         return project["optional-dependencies"]["site"]
-    return ["-e", f"{ROOT}[book,test]"]
+    return ["-e", f"{ROOT}[book,peers,test]"]
 
 
 def main(what: str) -> None:

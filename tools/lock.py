@@ -18,7 +18,7 @@ COMMAND = (
     "--no-emit-package annotated-attention --no-header --no-annotate --quiet"
 )
 HEADER = (
-    "# Constraints for every install: pip install -c requirements.lock -e '.[book,test]'\n"
+    "# Constraints for every install: pip install -c requirements.lock -e '.[book,peers,test]'\n"
     "# Made by `make lock` (tools/lock.py). No CUDA packages and no local versions, on purpose.\n"
 )
 
