@@ -27,8 +27,7 @@ def maps():
 
 @pytest.fixture
 def draw():
-    yield lambda maps: three_uses(**maps, source=SOURCE, target=TARGET, says=SAYS)
-    plt.close("all")
+    return lambda maps: three_uses(**maps, source=SOURCE, target=TARGET, says=SAYS)
 
 
 def test_each_map_stands_where_its_rows_and_columns_belong(draw, maps):

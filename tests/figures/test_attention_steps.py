@@ -24,12 +24,6 @@ N, M, WIDE, HEADS, D_K, D_V = 5, 11, 13, 3, 7, 2
 PAPER = ["MatMul", "Scale", "Mask (opt.)", "SoftMax", "MatMul"]
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def layer():
     torch.manual_seed(0)

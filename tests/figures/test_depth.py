@@ -1,6 +1,5 @@
 """Every layer of every seed is drawn, at its length, on one scale."""
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
@@ -15,8 +14,7 @@ PANELS = {
 
 @pytest.fixture
 def drawn():
-    yield gradients_by_layer(PANELS)
-    plt.close("all")
+    return gradients_by_layer(PANELS)
 
 
 def test_a_line_a_seed_from_layer_one_on(drawn):

@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.colors import to_hex
@@ -10,12 +9,6 @@ from matplotlib.colors import to_hex
 from annotated.figures.look_up import hard_weights, slide, soft_look_up
 
 KEYS = ["three", "forty", "-", "two", "EOS"]
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The rate is drawn as it is given; every model can be told from the others."""
 
-import matplotlib.pyplot as plt
 import pytest
 
 from annotated.figures.optimizer import schedules
@@ -13,8 +12,7 @@ RATES = {
 
 @pytest.fixture
 def rate():
-    yield schedules(RATES)
-    plt.close("all")
+    return schedules(RATES)
 
 
 def points(line):

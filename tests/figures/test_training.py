@@ -97,8 +97,7 @@ RUNS = {
 
 @pytest.fixture
 def runs():
-    yield compared_runs(RUNS)
-    plt.close("all")
+    return compared_runs(RUNS)
 
 
 def texts(artists):
@@ -150,8 +149,7 @@ PANELS = {
 
 @pytest.fixture
 def dots():
-    yield by_seed(PANELS, "share exactly right")
-    plt.close("all")
+    return by_seed(PANELS, "share exactly right")
 
 
 class TestBySeed:

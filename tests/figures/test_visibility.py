@@ -2,7 +2,6 @@
 
 from math import nan
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.colors import to_rgba
@@ -19,8 +18,7 @@ GRIDS = [
 
 @pytest.fixture
 def drawn():
-    yield visibility_grids(GRIDS)
-    plt.close("all")
+    return visibility_grids(GRIDS)
 
 
 def texts(labels):
