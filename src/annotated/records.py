@@ -13,7 +13,7 @@ import re
 import reprlib
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import date
@@ -161,6 +161,11 @@ def find(
         if all(value in (None, getattr(record, name)) for name, value in wanted.items()):
             found.append(record)
     return found
+
+
+def as_metrics(found: Mapping[str, Number]) -> dict[str, dict[str, Number]]:
+    """Numbers as the `metrics` of a Record."""
+    return {name: {"value": value} for name, value in found.items()}
 
 
 def this_machine(kind: str = "cpu") -> dict[str, Any]:

@@ -16,6 +16,7 @@ from annotated.data.numbers import (
     DIGIT_WEIGHTS,
     LANGUAGES,
     LIMIT,
+    different,
     draw,
     held_out,
     pairs,
@@ -253,3 +254,14 @@ def test_vocabulary_texts_are_training_texts_of_both_languages():
         assert not any(map(held_out, met)) and len(met) > 800
     some = vocabulary_texts("en", "de", keep=lambda number: number < 10)
     assert set(some) == {text for pair in pairs(range(10), "en", "de") for text in pair}
+
+
+class TestDifferent:
+    def test_each_once_in_the_order_of_the_draw(self):
+        found, drawn = different(97, 5), draw(4 * 97, 5, held_out)
+        assert len(set(found)) == len(found) == 97 and all(map(held_out, found))
+        assert found == sorted(found, key=drawn.index)
+        assert different(53, 5) == found[:53]
+
+    def test_fewer_where_there_are_not_as_many(self):
+        assert set(different(211, 0, lambda n: n in (3, 7))) == {3, 7}

@@ -171,8 +171,7 @@ def attention_record(seed: int, command: str) -> Record:
     return Record(
         experiment=EXPERIMENT, command=command, recipe=None, seed=seed, precision="float32",
         seconds=round(time.perf_counter() - start, 1), tokens_per_update=None, curve=points,
-        metrics={name: {"value": value} for name, value in found.items()},
-        **records.here_and_now(),
+        metrics=records.as_metrics(found), **records.here_and_now(),
     )
 
 

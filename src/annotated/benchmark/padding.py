@@ -9,7 +9,7 @@ measures them on the training pairs of a recipe and writes a record of it, named
 import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -134,12 +134,8 @@ def padding_record(recipe: Recipe, seed: int, command: str) -> Record:
         experiment=f"padding-{recipe.name}", command=command, recipe=recipe.name, seed=seed,
         precision=recipe.training.precision, seconds=round(time.perf_counter() - start, 1),
         tokens_per_update=round(statistics.mean(counts)), curve=points,
-        metrics=as_metrics(found), **records.here_and_now(),
+        metrics=records.as_metrics(found), **records.here_and_now(),
     )
-
-
-def as_metrics(found: Mapping[str, Number]) -> dict[str, dict[str, Number]]:
-    return {name: {"value": value} for name, value in found.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

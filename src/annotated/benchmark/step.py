@@ -21,7 +21,7 @@ from annotated import paper
 from annotated.benchmark.flops import work
 from annotated.data.batches import Batch, batch_plan, collate
 from annotated.model import Transformer, TransformerConfig
-from annotated.records import Record, here_and_now
+from annotated.records import Record, as_metrics, here_and_now
 from annotated.training import Trainer, TrainingConfig
 
 # A log-normal length of the source, in pieces without EOS, and a log-normal ratio of target to
@@ -345,7 +345,7 @@ def step_record(
         seconds=_short(sum(point["seconds"] for point in curve)),
         tokens_per_update=round(sum(s.target_tokens for s in steps.samples) / len(steps.samples)),
         curve=[{name: _short(value) for name, value in point.items()} for point in curve],
-        metrics={name: {"value": _short(value)} for name, value in metrics.items()},
+        metrics=as_metrics({name: _short(value) for name, value in metrics.items()}),
         **here_and_now(steps.device),
     )
     return replace(made, commit=commit) if commit else made

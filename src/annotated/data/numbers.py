@@ -96,6 +96,11 @@ def draw(count: int, seed: int, keep: Callable[[int], bool] = training_side) -> 
     return drawn
 
 
+def different(count: int, seed: int, keep: Callable[[int], bool] = held_out) -> list[int]:
+    """The first `count` different ones of `4 * count` drawn: fewer where there are not as many."""
+    return list(dict.fromkeys(draw(4 * count, seed, keep)))[:count]
+
+
 def pairs(numbers: Iterable[int], source: str, target: str) -> list[tuple[str, str]]:
     """Each number in the two languages: 42 is ("forty-two", "zweiundvierzig")."""
     return [(spell(number, source), spell(number, target)) for number in numbers]

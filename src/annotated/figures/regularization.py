@@ -5,9 +5,7 @@ from itertools import cycle
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import BLUE, GREEN, ORANGE, RED, figure, style
-
-COLORS = (BLUE, ORANGE, GREEN)
+from annotated.figures.style import RED, THREE, figure, style
 
 
 def confidence(
@@ -21,7 +19,7 @@ def confidence(
     """
     with style():
         fig, axes = figure(6.4, 1.2 + 1.7 * len(shares), len(shares), 1, sharex=True, squeeze=False)
-        for ax, (label, heights), color in zip(axes.flat, shares.items(), cycle(COLORS)):
+        for ax, (label, heights), color in zip(axes.flat, shares.items(), cycle(THREE)):
             if abs(sum(heights) - 1) > 1e-3:
                 raise ValueError(f"the shares of {label} add up to {sum(heights):.3f}, expected 1")
             width = 1 / len(heights)

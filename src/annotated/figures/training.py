@@ -13,12 +13,12 @@ from annotated.figures.style import (
     GREY,
     ORANGE,
     RED,
+    THREE,
     figure,
     style,
 )
 
 SIX = ("#56b4e9", BLUE, GREEN, "#cc9a06", ORANGE, RED)
-THREE = (BLUE, ORANGE, GREEN)
 MARKERS = "osD^vP"
 
 Curve = Sequence[Mapping[str, int | float | None]]  # the curve of a record

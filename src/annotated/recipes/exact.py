@@ -145,10 +145,9 @@ class Numbers(Exact):
             families = [1000 * part + rest for part in self.thousands for rest in range(1000)
                         if 1000 * part < 10**self.digits]
             return self.examples(random.Random(seed).sample(families, count))
-        drawn = dict.fromkeys(numbers.draw(
-            4 * count, seed, lambda n: numbers.held_out(n) and n < 10**self.digits
-        ))
-        return self.examples(list(drawn)[:count])
+        most = 10**self.digits
+        drawn = numbers.different(count, seed, lambda n: n < most and numbers.held_out(n))
+        return self.examples(drawn)
 
     def in_family(self, number: int) -> bool:
         return number // 1000 in self.thousands

@@ -14,19 +14,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annotated import records
-from annotated.commands import RecordParser
 from annotated.data.batches import Batch
-from annotated.recipes import RECIPES, Example, Recipe, override, run_record, train
+from annotated.recipes import RECIPES, Recipe, override
 from annotated.recipes.corpus import Report, batches_of
-from annotated.recipes.exact import TEST_SEED, TESTED, WATCHED, encoded
-from annotated.recipes.run import is_watched
+from annotated.recipes.exact import TESTED, encoded
 from annotated.records import Record
-from annotated.training import Update
 from annotated.training.evaluating import evaluating
 from annotated.training.perplexity import perplexity
 from annotated.translation import Translator
+from annotated.variations import experiment
 
+PROGRAM = "python -m annotated.variations.ablations"
 RECIPE = "numbers-en-de"
 FEW = "corpus.count=300"  # so that 500 updates see each pair more than a hundred times
 ABLATIONS: dict[str, tuple[str, ...]] = {
@@ -87,13 +85,9 @@ def histogram(values: Float[Tensor, " tokens"]) -> list[float]:
     return (counts / len(values)).tolist()
 
 
-def measured(report: Report, translator: Translator, trained_on: Sequence[Example],
-             held_out: Sequence[Example]) -> Report:
+def measured(report: Report, model: nn.Module, seen: Sequence[Batch],
+             unseen: Sequence[Batch]) -> Report:
     """The report with confidence on what is held out, and perplexity on what is not."""
-    model, tokenizer = translator.model, translator.tokenizer
-    seen, unseen = (
-        batches_of(encoded(examples, tokenizer), tokenizer) for examples in (trained_on, held_out)
-    )
     right = confidence(model, unseen)
     shares = {
         f"p_right_{number / BINS:.2f}": {"value": round(share, 5)}
@@ -109,34 +103,23 @@ def measured(report: Report, translator: Translator, trained_on: Sequence[Exampl
 def run(name: str, seed: int) -> Record:
     """Train an ablation, with a point of the curve wherever it is watched."""
     recipe = ablation(name)
-    corpus, alike = recipe.corpus, {}
-    trained_on, held_out = corpus.training(seed)[:TESTED], corpus.held_out(TESTED, TEST_SEED)
-    watched: list[Batch] = []
 
-    def watch(update: Update, translator: Translator) -> None:
-        if not watched:
-            pairs = encoded(held_out[:WATCHED], translator.tokenizer)
-            watched.extend(batches_of(pairs, translator.tokenizer))
-        if is_watched(recipe, update.step):
-            alike[update.step] = alikeness(translator.model, watched)
+    def more(report: Report, translator: Translator) -> Report:
+        model, tokenizer = translator.model, translator.tokenizer
+        trained_on = encoded(recipe.corpus.training(seed)[:TESTED], tokenizer)
+        unseen = experiment.held_out(recipe, tokenizer, TESTED)
+        return measured(report, model, batches_of(trained_on, tokenizer), unseen)
 
-    done = train(recipe, seed, watch)
-    report = measured(corpus.test(done.translator), done.translator, trained_on, held_out)
-    command = f"python -m annotated.variations.ablations {name} --seed {seed}"
-    record = run_record(recipe, seed, done, report, command, f"ablation-{name}")
-    curve = [{**point, "alike": round(alike[point["step"]], 4)} for point in record.curve]
-    return replace(record, curve=curve)
+    return experiment.run_watched(
+        recipe, seed, f"ablation-{name}", f"{PROGRAM} {name} --seed {seed}",
+        column="alike", look=alikeness, more=more,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """One run from the command line."""
-    parser = RecordParser(
-        "python -m annotated.variations.ablations",
-        "Train the numbers recipe with one thing changed, and keep a record of it.",
-    )
-    parser.add_argument("name", choices=ABLATIONS)
-    given = parser.parse_args(arguments)
-    print(records.write(run(given.name, given.seed), given.record))
+    about = "Train the numbers recipe with one thing changed, and keep a record of it."
+    experiment.main(PROGRAM, about, ABLATIONS, run, arguments)
 
 
 if __name__ == "__main__":

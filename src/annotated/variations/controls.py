@@ -16,23 +16,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annotated import records
-from annotated.commands import RecordParser
 from annotated.data import numbers
 from annotated.data.batches import Batch
 from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
 from annotated.model.attention import Memory, Vectors
 from annotated.model.checks import check_ids, check_rows
 from annotated.model.transformer import Ids, SourceIds
-from annotated.recipes import RECIPES, Example, Recipe, override, run_record, score, train
-from annotated.recipes.corpus import Report, batches_of
-from annotated.recipes.exact import TEST_SEED, WATCHED, encoded
-from annotated.recipes.run import is_watched
-from annotated.records import Record
-from annotated.training import Update
+from annotated.recipes import RECIPES, Recipe, override, score
+from annotated.recipes.corpus import Report
+from annotated.recipes.exact import TEST_SEED
+from annotated.records import Record, as_metrics
 from annotated.training.perplexity import foreseen
 from annotated.translation import Translator
+from annotated.variations import experiment
 
+PROGRAM = "python -m annotated.variations.controls"
 RECIPE = "numbers-en-de-five-digits"
 LONGER = 200  # six-digit numbers, longer than any in training, that a report rests on
 
@@ -164,8 +162,7 @@ def taken_away(name: str, model: Transformer) -> Transformer:
 def longer(count: int, seed: int) -> list[int]:
     """Different held-out numbers of six digits."""
     least = 10 ** RECIPES[RECIPE].corpus.digits
-    drawn = numbers.draw(4 * count, seed, lambda n: n >= least and numbers.held_out(n))
-    return list(dict.fromkeys(drawn))[:count]
+    return numbers.different(count, seed, lambda n: n >= least and numbers.held_out(n))
 
 
 def same_bag() -> list[tuple[int, int]]:
@@ -190,45 +187,29 @@ def measured(report: Report, translator: Translator, seen: Sequence[Batch]) -> R
         "foreseen": foreseen(translator.model, seen),
         "exact_six_digits": six.accuracy, "same_bag": alike,
     }
-    rounded = {name: {"value": round(value, 4)} for name, value in more.items()}
-    return replace(report, metrics=report.metrics | rounded)
+    rounded = {name: round(value, 4) for name, value in more.items()}
+    return replace(report, metrics=report.metrics | as_metrics(rounded))
 
 
 def run(name: str, seed: int) -> Record:
     """Train a control, with a point of the curve wherever it is watched."""
-    recipe, found = control(name), {}
-    batches: dict[int, list[Batch]] = {}
+    recipe = control(name)
 
-    def held_out(count: int, translator: Translator) -> list[Batch]:
-        if count not in batches:
-            examples: list[Example] = recipe.corpus.held_out(count, TEST_SEED)
-            tokenizer = translator.tokenizer
-            batches[count] = batches_of(encoded(examples, tokenizer), tokenizer)
-        return batches[count]
+    def more(report: Report, translator: Translator) -> Report:
+        tested = int(report.metrics["tested"]["value"])
+        seen = experiment.held_out(recipe, translator.tokenizer, tested)
+        return measured(report, translator, seen)
 
-    def watch(update: Update, translator: Translator) -> None:
-        if is_watched(recipe, update.step):
-            found[update.step] = foreseen(translator.model, held_out(WATCHED, translator))
-
-    done = train(recipe, seed, watch, build=CONTROLS[name].model)
-    report = recipe.corpus.test(done.translator)
-    tested = int(report.metrics["tested"]["value"])
-    report = measured(report, done.translator, held_out(tested, done.translator))
-    command = f"python -m annotated.variations.controls {name} --seed {seed}"
-    record = run_record(recipe, seed, done, report, command, f"control-{name}")
-    curve = [{**point, "foreseen": round(found[point["step"]], 4)} for point in record.curve]
-    return replace(record, curve=curve)
+    return experiment.run_watched(
+        recipe, seed, f"control-{name}", f"{PROGRAM} {name} --seed {seed}",
+        column="foreseen", look=foreseen, more=more, build=CONTROLS[name].model,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """One run from the command line."""
-    parser = RecordParser(
-        "python -m annotated.variations.controls",
-        "Train the numbers recipe with one choice of the paper taken away, and record it.",
-    )
-    parser.add_argument("name", choices=CONTROLS)
-    given = parser.parse_args(arguments)
-    print(records.write(run(given.name, given.seed), given.record))
+    about = "Train the numbers recipe with one choice of the paper taken away, and record it."
+    experiment.main(PROGRAM, about, CONTROLS, run, arguments)
 
 
 if __name__ == "__main__":
