@@ -190,8 +190,8 @@ def test_an_address_brings_the_buttons(published, pages):
         built = published / f"{page}.html"
         file = source(page).relative_to(ROOT).as_posix()
         launched = [
-            f"https://mybinder.org/v2/gh/reader/the-book/main?urlpath=lab/tree/{file}",
-            f"https://colab.research.google.com/github/reader/the-book/blob/main/{file}",
+            f"https://mybinder.org/v2/gh/reader/the-book/published?urlpath=lab/tree/{file}",
+            f"https://colab.research.google.com/github/reader/the-book/blob/published/{file}",
         ]
         assert launch_links(built) == (launched if file.endswith(".ipynb") else [])
         repository = soup(built).select("a.btn-source-repository-button")

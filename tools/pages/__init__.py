@@ -4,13 +4,14 @@
 """
 
 # The first cell of every notebook, byte for byte. It is the one exception to the rules about
-# shell cells and the network, which is why those rules know it by its exact text.
+# shell cells and the network, which is why those rules know it by its exact text. `..` is the clone
+# that the page lies in; tools/publish.py puts the repository's address there.
 INSTALL_CELL = """\
-# Colab and Binder only: elsewhere `make install` has put the package there.
+# For a kernel without the package. Published pages name the repository here.
 try:
     import annotated  # noqa: F401
 except ModuleNotFoundError:
-    %pip install --quiet annotated-attention"""
+    %pip install --quiet .."""
 
 # Tags of cells.
 HIDDEN = "remove-cell"  # readers of the book don't see the cell; it holds the assertions
