@@ -36,7 +36,7 @@ def fill(root: Path, address: str, commit: str) -> None:
         text = path.read_text(encoding="utf-8")
         for old, new in lines.items():
             if text.count(old) != 1:
-                raise ValueError(f"{path}: expected {old.strip()!r} once, not {text.count(old)} times")
+                raise ValueError(f"{path}: {old.strip()!r} stands {text.count(old)} times")
             text = text.replace(old, new)
         filled[path] = text
     for path, text in filled.items():
