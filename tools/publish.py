@@ -26,11 +26,13 @@ def fill(root: Path, address: str, commit: str) -> None:
         raise ValueError(f"commit {commit!r}: expected its 40 hexadecimal digits")
     local = INSTALL_CELL.splitlines()[-1]
     public = local.removesuffix("..") + f"{address}/archive/{commit}.zip"
-    changes = {page: {f'"{local}"\n': f'"{public}"\n'} for page in (root / "book").glob("*.ipynb")}
-    changes[root / "_config.yml"] = {
+    buttons = {
         '\n  url: ""\n': f"\n  url: {address}\n",
         "\n  branch: main\n": f"\n  branch: {BRANCH}\n",
     }
+    changes = {root / "_config.yml": buttons}
+    for page in (root / "book").glob("*.ipynb"):
+        changes[page] = {f'"{local}"\n': f'"{public}"\n'}
     filled = {}
     for path, lines in changes.items():
         text = path.read_text(encoding="utf-8")
