@@ -338,6 +338,12 @@ def test_dots_capitals_and_blanks_do_not_move_a_sentence_to_another_split(englis
         assert tatoeba_split(other) == split
 
 
+def test_the_form_of_an_accent_does_not_move_a_sentence_either():
+    for number in range(97):
+        composed, apart = f"Caf\u00e9 {number}", f"Cafe\u0301 {number}"
+        assert tatoeba_split(apart) == tatoeba_split(composed)
+
+
 def test_the_split_never_changes():
     """Else weights trained before would have seen the test set."""
     splits = [tatoeba_split(str(number)) for number in range(500)]

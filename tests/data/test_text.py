@@ -9,6 +9,7 @@ import zipfile
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from hypothesis import example, given
@@ -39,8 +40,8 @@ def put(tmp_path):
     return write
 
 
-def zipped(path: Path, **members: str) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+def zipped(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: str) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
         for name, content in members.items():
             archive.writestr(name.replace("__", "."), content)
     return path
@@ -59,6 +60,8 @@ class TestLines:
     @example(["a\u2028b", "c\x85", "", "\r"], False, True)
     def test_only_a_line_feed_ends_a_line(self, tmp_path_factory, rows, packed, end):
         content = "\n".join(rows) + "\n" * end
+        if "\r" in content.strip("\r\n") and "\n" not in content.rstrip("\n"):
+            content += "\n" * (not end) + "a"  # else it is refused, see below
         path = tmp_path_factory.mktemp("lines") / ("a.gz" if packed else "a")
         path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
         if not content:
@@ -89,7 +92,15 @@ class TestLines:
         one_line(error, f"{path} is empty")
 
     @pytest.mark.parametrize("name", ["a.en", "a.en.gz", "a.zip"])
-    @pytest.mark.parametrize("page", [HTML, b"\n\n  <HTML lang='en'>"])
+    @pytest.mark.parametrize(
+        "page",
+        [
+            HTML, b"\n\n  <HTML lang='en'>", b"\xef\xbb\xbf" + HTML,
+            b"<!-- not found -->\n" + HTML, b"\xef\xbb\xbf\n<!--" + b"x" * 9999 + b"-->" + HTML,
+            b'<?xml version="1.0" encoding="UTF-8"?>\n' + HTML,
+        ],
+        ids=range(6),
+    )  # fmt: skip
     def test_an_html_page_is_refused(self, tmp_path, name, page):
         path = tmp_path / name
         path.write_bytes(page)
@@ -97,9 +108,25 @@ class TestLines:
             next(lines(path))
         one_line(error, f"{path} is an HTML page")
 
-    def test_an_html_page_inside_a_gzip_is_refused(self, put):
+    @pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf", b"<!-- 404 -->"])
+    def test_an_html_page_inside_a_gzip_is_refused(self, put, start):
         with pytest.raises(ValueError, match="is an HTML page"):
-            next(lines(put("a.en.gz", HTML)))
+            next(lines(put("a.en.gz", start + HTML)))
+
+    def test_a_sentence_about_html_is_none(self, put):
+        rows = ["<b>HTML</b> is a language.", "<html> begins a page, <!-- a comment."]
+        assert list(lines(put("a.en", "\n".join(rows)))) == rows
+
+    @pytest.mark.parametrize("name", ["a.en", "a.en.gz", "a.zip"])
+    @pytest.mark.parametrize("end", ["", "\r", "\r\n", "\n"])
+    def test_lines_that_carriage_returns_end_are_refused_and_not_one_sentence(
+        self, put, tmp_path, name, end
+    ):
+        content = "\ufeffone\rtwo\r\rthree" + end
+        path = zipped(tmp_path / name, a__txt=content) if name == "a.zip" else put(name, content)
+        with pytest.raises(ValueError) as error:
+            list(lines(path))
+        one_line(error, f"{path} ends its lines with carriage returns; expected line feeds")
 
     @pytest.mark.parametrize("name", ["a.en.gz", "a.zip"])
     def test_other_bytes_in_place_of_a_packed_file_are_refused(self, tmp_path, name):
@@ -126,13 +153,16 @@ class TestLines:
         with pytest.raises(ValueError, match="is damaged|is not UTF-8"):
             list(lines(path))
 
-    @pytest.mark.parametrize("name", ["a.en.gz", "a.zip"])
-    def test_any_flipped_bit_is_refused_in_one_line_or_changes_nothing(self, tmp_path, name):
-        path, rows = tmp_path / name, ["Hi.\tHallo!"] * 5
-        if name == "a.zip":
-            zipped(path, deu__txt="\n".join(rows))
-        else:
+    @pytest.mark.parametrize(
+        "method",
+        ["gz", zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA],
+    )
+    def test_any_flipped_bit_is_refused_in_one_line_or_changes_nothing(self, tmp_path, method):
+        path, rows = tmp_path / "a.gz", ["Hi.\tHallo!"] * 5
+        if method == "gz":
             path.write_bytes(gzip.compress("\n".join(rows).encode()))
+        else:
+            path = zipped(tmp_path / "a.zip", method, deu__txt="\n".join(rows))
         good, refused = path.read_bytes(), 0
         for place in range(8 * len(good)):
             bad = bytearray(good)
@@ -247,7 +277,8 @@ class TestTidy:
             (" a \t b\r", "a b"),
             ("Bahn\u00adhof\u200b", "Bahnhof"),
             ("\ufeff", ""),
-            ("👩\u200d👧 na\u00efve cafe\u0301", "👩\u200d👧 na\u00efve cafe\u0301"),
+            ("👩\u200d👧 na\u00efve", "👩\u200d👧 na\u00efve"),
+            ("cafe\u0301 scho\u200b\u0308n", "caf\u00e9 sch\u00f6n"),
         ],
     )
     def test_examples(self, before, after):
@@ -258,7 +289,8 @@ class TestTidy:
         after = tidy(before)
         assert tidy(after) == after
         kept = [c for c in before if not c.isspace() and c not in "\u00ad\u200b\ufeff"]
-        assert [c for c in after if c != " "] == kept
+        assert normalize("NFC", after.replace(" ", "")) == normalize("NFC", "".join(kept))
+        assert normalize("NFC", after) == after
         assert "  " not in after and after.strip() == after
 
 
@@ -274,6 +306,13 @@ PAIRS = [
 
 
 class TestCleaning:
+    def test_a_decomposed_corpus_is_trained_on_as_its_composed_twin_and_counted(self):
+        pairs = [("One café.", "Ein Café, schön."), ("two", "zwei")]
+        apart = [tuple(normalize("NFD", text) for text in pair) for pair in pairs]
+        assert apart[0] != pairs[0]
+        cleaned = Cleaning().of_texts(apart)
+        assert list(cleaned) == pairs and cleaned.counts == Counts(read=2, kept=2, tidied=1)
+
     def test_by_default_only_empty_sides_are_dropped(self):
         cleaned = Cleaning().of_texts(PAIRS)
         kept = list(cleaned)

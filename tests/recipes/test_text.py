@@ -95,8 +95,9 @@ class TestTraining:
         assert [tuple(map(pieces.decode, pair)) for pair in pairs] == fits
         assert 100 < len(fits) < len(expected)
         assert left_out == [
-            f"{len(fits)} of 178 training pairs kept; left out: 2 empty, 1 too many words, "
-            f"1 lengths too far apart, {len(expected) - len(fits)} too many pieces"
+            f"{len(fits)} of 178 training pairs kept (4 tidied); left out: 2 empty, "
+            "1 too many words, 1 lengths too far apart, "
+            f"{len(expected) - len(fits)} too many pieces"
         ]
         if kept:
             assert isinstance(pairs, IdPairs) and pairs.path == tmp_path / "train.ids"

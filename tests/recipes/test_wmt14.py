@@ -73,8 +73,9 @@ def check_stages(said, name, folder, out, train, dropped, dev, test):
     # Cleaning, counted.
     kept = len(train) - sum(dropped.values())
     reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
-    assert lines[1] == f"{kept} of {len(train)} training pairs kept; left out: {reasons}"
     counts = json.loads((out / "cleaning.json").read_bytes())
+    tidied = f" ({counts['words']['tidied']} tidied)" * (counts["words"]["tidied"] > 0)
+    assert lines[1] == f"{kept} of {len(train)} training pairs kept{tidied}; left out: {reasons}"
     assert (counts["words"]["read"], counts["pieces"]["kept"]) == (len(train), kept)
     # A shared vocabulary: 256 bytes, 3 special ids, and the merges asked for.
     pieces = Tokenizer.load(out / "tokenizer.json")

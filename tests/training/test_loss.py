@@ -83,6 +83,35 @@ class TestAgainstPyTorch:
         torch.testing.assert_close(total, plain)
 
 
+    @given(pad=st.sampled_from([-100, -1, 11, 500]), epsilon=epsilons, seed=seeds)
+    def test_the_id_of_padding_need_not_be_a_word(self, pad, epsilon, seed):
+        """-100 is what PyTorch's own loss ignores by default."""
+        logits, target = made((3, 5), 11, seed, pad_id=pad)
+        total, tokens, gradient = loss_and_gradient(logits, target, epsilon, pad)
+        expected = F.cross_entropy(
+            logits.flatten(0, 1), target.flatten(),
+            ignore_index=pad, label_smoothing=epsilon, reduction="sum",
+        )  # fmt: skip
+        (expected_gradient,) = torch.autograd.grad(expected, logits)
+        torch.testing.assert_close(total, expected.detach())
+        torch.testing.assert_close(gradient, expected_gradient)
+        assert tokens == int((target != pad).sum())
+
+    @pytest.mark.parametrize("forbidden", [[0], [3], [0, 3, 7]])
+    def test_without_smoothing_a_word_without_probability_leaves_the_plain_loss(self, forbidden):
+        """Cross-entropy has no term for it; with smoothing it costs infinity."""
+        logits, target = made((2, 5), 11, 0, padding=0)
+        target = target.where(~torch.isin(target, torch.tensor(forbidden)), 5)
+        logits = logits.detach().clone()
+        logits[..., forbidden] = -math.inf
+        logits.requires_grad_()
+        total, _, gradient = loss_and_gradient(logits, target, 0.0, -100)
+        expected = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="sum")
+        assert total.isfinite() and gradient.isfinite().all()
+        torch.testing.assert_close(total, expected.detach())
+        assert label_smoothed_loss(logits, target, 0.1, -100)[0] == math.inf
+
+
 class TestMinimum:
     # 37 000 terms add up to five digits in float32, PyTorch's own loss no better.
     @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 5e-7), (torch.float32, 1e-4)])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -238,6 +239,27 @@ class TestWhatTheyMeasure:
         assert together != pytest.approx(sum(alone) / len(alone), abs=0.1)
 
 
+class TestUnicode:
+    """The same text in another normal form is the same text, and the signature says so."""
+
+    @both
+    def test_a_decomposed_copy_of_the_reference_is_right(self, bleu):
+        apart = [normalize("NFD", text) for text in REFERENCES]
+        changed = sum(a != b for a, b in zip(apart, REFERENCES))
+        assert changed == 2
+        score, plain = bleu(apart, [REFERENCES]), bleu(REFERENCES, [REFERENCES])
+        assert score.value == plain.value == pytest.approx(100)
+        assert score.signature == f"{plain.signature}|nfc:{changed}"
+
+    @both
+    def test_any_mixture_of_forms_has_one_score(self, bleu):
+        expected = bleu(HYPOTHESES, [REFERENCES, OTHERS])
+        others = [text and normalize("NFD", text) for text in OTHERS]
+        score = bleu(HYPOTHESES, [REFERENCES, others])
+        assert score.value == expected.value
+        assert score.signature == f"{expected.signature}|nfc:2"
+
+
 class TestRecord:
     @both
     def test_a_record_takes_it_as_it_is(self, bleu, tmp_path):
@@ -265,6 +287,10 @@ class TestErrors:
     @pytest.mark.parametrize(
         "hypotheses, references, message",
         [
+            (
+                "ab", [["a", "b"]],
+                "hypotheses is the text 'ab'; expected a list with one text a sentence",
+            ),
             ([], [[]], "there are no hypotheses; expected at least one"),
             (["Ja."], [], "there are no references; expected at least one"),
             (

@@ -7,6 +7,7 @@ from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
+from unicodedata import normalize
 
 from annotated.data.files import SHA256, DataFile, find
 from annotated.data.text import Pair, Pairs
@@ -82,9 +83,9 @@ def tatoeba_split(english: str) -> str:
 
     By a hash of its words alone: all its translations, both language pairs
     and later packs agree, and no test sentence is trained on with another
-    full stop or capital.
+    full stop, capital or form of an accent.
     """
-    words = " ".join(re.findall(r"\w+", english.lower()))
+    words = " ".join(re.findall(r"\w+", normalize("NFC", english).lower()))
     place = int.from_bytes(sha256(words.encode()).digest(), "big") % 100
     return {0: "test", 1: "val"}.get(place, "train")
 

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
+from lzma import LZMAError
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
+from unicodedata import normalize
 
 Pair = tuple[str, str]
 File = str | PathLike[str]
@@ -21,8 +23,11 @@ LONGEST_LINE = 1 << 24
 
 _STARTS = {".gz": b"\x1f\x8b", ".zip": b"PK"}
 # What the modules for packed files raise: the last two for odd methods and places.
-_DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, OSError, RuntimeError)
-_HTML = re.compile(rb"\s*<(!doctype\s+)?html\b", re.IGNORECASE)
+_DAMAGE = (EOFError, zlib.error, LZMAError, zipfile.BadZipFile, OSError, RuntimeError)
+# A page may begin with a byte-order mark, XHTML's declaration or a comment; no sentence does.
+_HTML = re.compile(
+    rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<(!--|(!doctype\s+)?html\b)", re.IGNORECASE
+)
 
 
 @contextmanager
@@ -78,7 +83,8 @@ def lines(path: File) -> Iterator[str]:
     Only "\\n" ends a line: str.splitlines() would also cut at characters that
     occur inside sentences, such as U+0085 and U+2028, and shift one side of a
     corpus against the other. Raises what `open_text` raises, and ValueError
-    for bytes that are not UTF-8 and for an endless line.
+    for bytes that are not UTF-8, for an endless line, and for a file of many
+    lines that carriage returns alone end.
     """
     with open_text(path) as file:
         number = 0
@@ -86,6 +92,10 @@ def lines(path: File) -> Iterator[str]:
             number += 1
             if len(line) == LONGEST_LINE:
                 raise ValueError(f"{path}, line {number} fills {len(line)} bytes")
+            if number == 1 and b"\r" in line.strip(b"\r\n") and not file.peek(1):
+                raise ValueError(
+                    f"{path} ends its lines with carriage returns; expected line feeds"
+                )
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -152,12 +162,14 @@ _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\ufeff"))
 
 
 def tidy(text: str) -> str:
-    """One blank for each run of white space, none at the edges.
+    """One blank for each run of white space, none at the edges; in NFC.
 
     White space is Unicode's: no-break and thin spaces, tabs, a stray "\\r".
-    Soft hyphens and other characters without width go, but for joiners.
+    Soft hyphens and other characters without width go, but for joiners. In
+    Unicode's normal form C a letter and its accent are one character: the
+    same word is always the same pieces.
     """
-    return " ".join(text.translate(_INVISIBLE).split())
+    return " ".join(normalize("NFC", text.translate(_INVISIBLE)).split())
 
 
 def count_words(text: str) -> int:

@@ -154,4 +154,5 @@ def said(words: Counts, pieces: Counts) -> list[str]:
     }
     reasons = ", ".join(f"{count} {why}" for why, count in left_out.items() if count)
     line = f"{pieces.kept} of {words.read} training pairs kept"
+    line += f" ({words.tidied} tidied)" * (words.tidied > 0)
     return [f"{line}; left out: {reasons}" if reasons else line]

@@ -18,10 +18,13 @@ def label_smoothed_loss(
     no formula; this is the one of the work it cites. ε = 0 is the plain loss.
     """
     token = target != pad_id
+    target = target.masked_fill(~token, 0)  # pad_id may be no word: -100
     # a NaN at a pad would pass through the softmax into the gradient
     logits = logits.masked_fill(~token[..., None], 0.0)
     dtype = torch.promote_types(logits.dtype, torch.float32)
     log_p = logits.log_softmax(-1, dtype=dtype)
     right = log_p.gather(-1, target[..., None])[..., 0]
-    loss = -(1 - epsilon) * right - epsilon * log_p.mean(-1)
+    # a word without probability has an infinite mean, and 0 · ∞ is NaN
+    mean = log_p.mean(-1) if epsilon else 0.0
+    loss = -(1 - epsilon) * right - epsilon * mean
     return (loss * token).sum(), token.sum()

@@ -2,12 +2,15 @@
 
 References are lists of texts, as sacreBLEU takes them: one list for each
 reference, each with one text a sentence, and None where a sentence has fewer
-references than another.
+references than another. All texts are brought to Unicode's normal form C, as
+those that a model is trained on; how many it changed is in the signature
+(`nfc:3`), which without that part is sacreBLEU's own.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from unicodedata import normalize
 
 from sacrebleu.metrics import BLEU
 
@@ -39,8 +42,8 @@ def bleu_13a(
     Raises ValueError for nothing to score, lists of unequal length, and a
     sentence without a reference. The order of sentences changes nothing.
     """
-    _check(hypotheses, references)
-    return _score("bleu_13a", BLEU(tokenize="13a"), hypotheses, references)
+    rows, changed = _composed(hypotheses, references)
+    return _score("bleu_13a", BLEU(tokenize="13a"), rows, *changed)
 
 
 def bleu_literature(
@@ -53,16 +56,16 @@ def bleu_literature(
     Takes the same text as `bleu_13a`, with the language it is in, and raises
     the same. Upper case and the shape of quotation marks change nothing.
     """
-    _check(hypotheses, references)
+    rows, changed = _composed(hypotheses, references)
     # All is lower-cased by then; lowercase=True makes the signature say so.
     # force=True: that the text is tokenised already is meant, and no mistake.
     bleu = BLEU(tokenize="none", lowercase=True, force=True)
-    tokens = [moses_tokens(t, language) for t in (hypotheses, *references)]
+    tokens = [moses_tokens(row, language) for row in rows]
     before = (
         "before:lowercase+normalize(perl_parity)+tokenize"
         f"|sacremoses:{version('sacremoses')}|language:{language}"
     )
-    return _score("bleu_literature", bleu, tokens[0], tokens[1:], before)
+    return _score("bleu_literature", bleu, tokens, before, *changed)
 
 
 def moses_tokens(
@@ -93,13 +96,27 @@ def moses_tokens(
     return [None if text is None else tokens(text) for text in texts]
 
 
-def _score(name, bleu, hypotheses, references, *before: str) -> Bleu:
-    value = bleu.corpus_score(hypotheses, references).score
+def _score(name, bleu, rows, *before: str) -> Bleu:
+    value = bleu.corpus_score(rows[0], rows[1:]).score
     return Bleu(value, "|".join([str(bleu.get_signature()), *before]), name)
+
+
+def _composed(hypotheses, references) -> tuple[list[list[str | None]], list[str]]:
+    """Both, checked and in NFC, with what the signature says of it."""
+    _check(hypotheses, references)
+    rows = [hypotheses, *references]
+    nfc = [[text and normalize("NFC", text) for text in row] for row in rows]
+    changed = sum(a != b for row, new in zip(rows, nfc) for a, b in zip(row, new))
+    return nfc, [f"nfc:{changed}"] if changed else []
 
 
 def _check(hypotheses, references) -> None:
     """What sacreBLEU would pass over: it cuts every list to the shortest."""
+    if isinstance(hypotheses, str):
+        raise ValueError(
+            f"hypotheses is the text {hypotheses!r}; "
+            "expected a list with one text a sentence"
+        )
     if not hypotheses or not references:
         missing = "references" if hypotheses else "hypotheses"
         raise ValueError(f"there are no {missing}; expected at least one")
