@@ -58,7 +58,7 @@ def letters():
             Copying(count=211, longest=3),
             TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
             TrainingConfig(**small | training),
-        )  # fmt: skip
+        )
 
     return make
 

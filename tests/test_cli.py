@@ -94,7 +94,7 @@ def shell(*arguments, code=None, **options):
     done = subprocess.run(
         [sys.executable, *start, *arguments],
         capture_output=True, text=True, encoding="utf-8", timeout=300, **options,
-    )  # fmt: skip
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -294,7 +294,7 @@ class TestTrain:
         status, said, err = command(
             "train", "--recipe", "tiny", "--seed", 3, "--out", out, "--quiet",
             "--record", tmp_path / "records",
-        )  # fmt: skip
+        )
         assert (status, err) == (0, "")
         (line,) = said.splitlines()
         found = json.loads(line)
@@ -315,7 +315,7 @@ class TestTrain:
         assert [row["step"] for row in rows] == list(range(1, 22))
         assert set(rows[0]) == {
             "step", "loss", "rate", "norm", "tokens", "seconds", "elapsed", "watched",
-        }  # fmt: skip
+        }
         assert found["seconds"] >= round(rows[-1]["elapsed"], 1) > 0
 
     def test_a_reader_sees_a_bar_and_lines_they_understand(self, command, tiny, tmp_path):
@@ -326,7 +326,7 @@ class TestTrain:
         padding = r"(\d+\.\d)% of the places in the first epoch's batches are padding"
         assert 0 < float(re.fullmatch(padding, lines[1])[1]) < 50
         watched = [re.fullmatch(r"after (\d+) updates: (\d+)% of 11 unseen sentences right", line)
-                   for line in lines[2:7]]  # fmt: skip
+                   for line in lines[2:7]]
         assert [int(match[1]) for match in watched] == [4, 8, 12, 16, 20]
         assert re.fullmatch(r"trained in \d+\.\d s", lines[7])
         assert re.fullmatch(r"\d+ of 23 held-out sentences exactly right \(.*%\)", lines[8])
@@ -399,7 +399,7 @@ class TestSettings:
             "train", "--recipe", "tiny", "--out", out, "--set", "training.steps=3",
             "--set", "training.betas=(0.5, 0.75)", "--set", "model.d_ff=31", "--record", folder,
             "--name", "other-betas",
-        )  # fmt: skip
+        )
         assert status == 0 and "; 3 updates." in said.splitlines()[0]
         assert [row["step"] for row in log_of(out)] == [1, 2, 3]
         model, _, notes = load_checkpoint(out)
@@ -701,9 +701,9 @@ main()
     def test_signals_in_the_middle_of_training(self, tmp_path):
         """Stopped by one, gone on, stopped by the other, gone on to the end."""
         code = "from annotated import cli; from annotated.recipes import exact\n" \
-            "exact.TESTED, exact.WATCHED = 23, 7; cli.main()"  # fmt: skip
+            "exact.TESTED, exact.WATCHED = 23, 7; cli.main()"
         sets = ["corpus.count=997", "training.steps=199", "training.average_every=50",
-                "model.d_model=22", "model.d_ff=29", "model.heads=2", "model.layers=1"]  # fmt: skip
+                "model.d_model=22", "model.d_ff=29", "model.heads=2", "model.layers=1"]
         arguments = ["train", "--recipe", "copy", "--out", str(tmp_path), "--resume"]
         arguments += [word for assignment in sets for word in ("--set", assignment)]
         done = 0
@@ -712,7 +712,7 @@ main()
                 [sys.executable, "-c", code, *arguments],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
                 start_new_session=True,
-            )  # fmt: skip
+            )
             try:
                 while len(log_of(tmp_path)) <= done and process.poll() is None:
                     time.sleep(0.05)
@@ -743,13 +743,13 @@ main()
         )
         sets = ["corpus.count=211", "training.steps=4", "training.average=2",
                 "training.average_every=2", "training.micro_batches=2", "model.d_model=22",
-                "model.d_ff=29", "model.heads=2", "model.layers=1"]  # fmt: skip
+                "model.d_ff=29", "model.heads=2", "model.layers=1"]
         done = subprocess.run(
             [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
              str(code), "train", "--recipe", "copy", "--out", str(tmp_path / "out"),
              *(word for assignment in sets for word in ("--set", assignment))],
             capture_output=True, text=True, encoding="utf-8", timeout=300,
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr
         said = done.stdout.splitlines()
         for start in ("copy: letters", "after 4 updates", "trained in", "writes .config.json.part"):

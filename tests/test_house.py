@@ -39,7 +39,7 @@ def tracked() -> dict[str, str]:
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    )
     texts = {}
     for name in filter(None, listed.stdout.split("\0")):
         try:
@@ -122,7 +122,7 @@ def test_documentation_stack_needs_no_torch_and_no_package():
     done = subprocess.run(
         [sys.executable, "-c", "import install; print(*install.wanted('site'), sep='\\n')"],
         cwd=ROOT / "tools", capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    )
     assert done.stdout.splitlines() == EXTRAS["site"]
 
 

@@ -49,7 +49,7 @@ SHOWN = {
     ],
     "recipes/recipe.py": [(recipe_named, "recipe_named")],
     "recipes/exact.py": [(Score, "Score")],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ class TestBookModel:
     def test_the_sentence_is_seven_pieces_in_and_four_out(self, book):
         assert (book.source, book.target) == (
             "three hundred and forty-two", "dreihundertzweiundvierzig"
-        )  # fmt: skip
+        )
         english = ["three", "hundred", "and", "forty", "-", "two", "EOS"]
         assert book.pieces(book.source) == english
         assert book.pieces(book.target) == ["dreihundert", "zwei", "undvierzig", "EOS"]
@@ -148,7 +148,7 @@ class TestBookModel:
 STATIONS = [
     "text", "pieces", "ids", "vectors", "+ positions", "encoder", "memory", "decoder",
     "distribution", "word",
-]  # fmt: skip
+]
 
 
 def chips(displayed):

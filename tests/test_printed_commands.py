@@ -74,7 +74,7 @@ PRINTED = [command for page in PAGES for command in commands(markdown(page), pag
 SMALL = {
     command.options: command for command in PRINTED
     if command.page == HARDWARE and not isinstance(command.recipe.corpus, Text)
-}  # fmt: skip
+}
 
 
 def test_commands_are_found_where_a_reader_finds_them():
@@ -87,7 +87,7 @@ def test_commands_are_found_where_a_reader_finds_them():
     found = commands(text, "page")
     assert [command.words for command in found] == [
         ["--recipe", "copy", "--seed", "1"], ["--recipe", "copy"], ["--recipe", "copy", "--quiet"],
-    ]  # fmt: skip
+    ]
     assert [command.processes for command in found] == [1, 1, 8]
     assert all(command.recipe == recipe_named("copy") for command in found)
 
@@ -118,7 +118,7 @@ def test_the_one_on_the_page_on_hardware_runs(command, monkeypatch, tmp_path, ca
     monkeypatch.setattr(exact, "TESTED", 11)
     monkeypatch.setattr(exact, "WATCHED", 5)
     sets = ["corpus.count=97", "training.steps=3", "training.average=2",
-            "training.average_every=1", "model.d_model=32", "model.d_ff=29"]  # fmt: skip
+            "training.average_every=1", "model.d_model=32", "model.d_ff=29"]
     small = [word for assignment in sets for word in ("--set", assignment)]
     words = ["annotated", "train", *command.words, *small, "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", words)

@@ -86,7 +86,7 @@ def job(tmp_path):
         given = dict(
             out=out or tmp_path / "out", device="cpu", seed=0, seconds=seconds,
             clock=Clock(1000.0), data_dir=None, command="c", commit="", say=said.append,
-        )  # fmt: skip
+        )
         return Job(**given | changed)
 
     return make
@@ -99,7 +99,7 @@ def a_record(job, experiment, **metrics):
         device="Some CPU", kind="cpu", threads=1, versions={"x": "1"}, precision="float32",
         seconds=1.0, tokens_per_update=None, curve=[], date="2026-01-02",
         metrics={name: {"value": value} for name, value in metrics.items()},
-    )  # fmt: skip
+    )
 
 
 def inside(path) -> dict[str, bytes]:
@@ -376,7 +376,7 @@ class TestStages:
         monkeypatch.setattr(
             reproduce, "train_and_test",
             lambda recipe, job: trained.append(recipe.name) or Outcome("done", ""),
-        )  # fmt: skip
+        )
         STAGES["numbers"].run(job())
         monkeypatch.setitem(sys.modules, "num2words", None)
         STAGES["numbers"].run(here := job())
@@ -396,7 +396,7 @@ class TestStages:
         monkeypatch.setattr(
             reproduce, "train_and_test",
             lambda recipe, job: asked.append(recipe) or Outcome("done", ""),
-        )  # fmt: skip
+        )
         STAGES["multi30k"].run(job(data_dir=tmp_path))
         (recipe,) = asked
         assert recipe.name == "multi30k-en-de" and recipe.corpus.data_dir == str(tmp_path)
@@ -417,13 +417,13 @@ class TestPack:
                 "models/a/model.safetensors": 100, "runs/a/log.jsonl": 100,
                 "runs/a/states/step-1.model.safetensors": 100, "runs/a/train.ids": 100,
             },
-        )  # fmt: skip
+        )
         (said,) = pack(tmp_path, tmp_path / "p.tar.gz", "c")
         found = inside(tmp_path / "p.tar.gz")
         assert set(found) == {
             "summary.json", "records/a/x.json", "translations/a/x.json", "log.txt",
             "models/a/model.safetensors", "runs/a/log.jsonl",
-        }  # fmt: skip
+        }
         assert all(found[n] == (tmp_path / n).read_bytes() for n in found)
         assert said.endswith("6 files)") and str(tmp_path / "p.tar.gz") in said
 
@@ -434,7 +434,7 @@ class TestPack:
                 "records/a/x.json": 30_000, "models/a/model.safetensors": 300_000,
                 "models/b/model.safetensors": 40_000, "runs/a/log.jsonl": 20_000,
             },
-        )  # fmt: skip
+        )
         said = pack(tmp_path, tmp_path / "p.tar.gz", "c", limit=200_000)
         assert (tmp_path / "p.tar.gz").stat().st_size < 200_000
         assert said[1:] == ["left out of it, too large: models/a/model.safetensors"]
@@ -454,7 +454,7 @@ class TestScore:
         """A folder with translations that have no score yet; four words of each are right."""
         references = [
             ("a", ["Ein Hund läuft über die Wiese."]), ("b", ["Zwei Frauen sitzen auf der Bank."])
-        ]  # fmt: skip
+        ]
         monkeypatch.setattr(TextCorpus, "references", lambda self, split: references)
         here = job()
         made = replace(a_record(here, "multi30k-en-de", tested=2), recipe="multi30k-en-de")
@@ -490,7 +490,7 @@ def started(*command, **variables) -> subprocess.Popen:
     return subprocess.Popen(
         list(map(str, command)),
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    )
 
 
 class TestCommand:
@@ -511,7 +511,7 @@ class TestCommand:
         process = started(
             "sh", ROOT / "tools" / "gpu_run.sh", 1, out, "--device", "cpu", "--commit", "0123abcd",
             PYTHON=str(poor_python), WORK=str(work),
-        )  # fmt: skip
+        )
         said, _ = process.communicate(timeout=240)
         spent = time.monotonic() - begun
         assert process.returncode == 0, said
@@ -543,7 +543,7 @@ class TestCommand:
         command = (
             sys.executable, "-c", LACKING + MINIATURE_ONLY, "--device", "cpu", "--minutes", 3,
             "--stages", "numbers", "--out", tmp_path,
-        )  # fmt: skip
+        )
         process = started(*command)
         log = tmp_path / "runs" / "copy" / "log.jsonl"
         states = tmp_path / "runs" / "copy" / "states"

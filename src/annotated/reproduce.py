@@ -147,7 +147,7 @@ def time_steps(model: str) -> Callable[[Job], Outcome]:
         steps = step_time(
             model, job.device, precision, budget, seconds=job.left(), seed=job.seed,
             micro_batches=math.ceil(budget / CPU_MICRO_BATCH) if on_cpu else 1,
-        )  # fmt: skip
+        )
         made = step_record(
             steps, rate, experiment=f"step-{model}-{precision}", command=job.command, seed=job.seed
         )
@@ -218,7 +218,7 @@ def train_and_test(recipe: Recipe, job: Job) -> Outcome:
     run = train(
         recipe, job.seed, watch, folder=folder, device=job.device,
         stop=lambda: job.left() <= tail, start=watch.start,
-    )  # fmt: skip
+    )
     done, steps = run.step, recipe.training.steps
     short = f"{done} of {steps} updates; start again with the same --out to go on"
     if job.clock.signal:
@@ -232,7 +232,7 @@ def train_and_test(recipe: Recipe, job: Job) -> Outcome:
     save_checkpoint(
         job.out / "models" / name, run.translator.model, run.translator.tokenizer,
         torch.float16, recipe=recipe.name, seed=job.seed, updates=done,
-    )  # fmt: skip
+    )
     for line in report.lines:
         job.say(line)
     if not run.finished:
@@ -285,7 +285,7 @@ STAGES = {
             multi30k, {"cpu": 180.0, "cuda": 90.0}, 1.0,
         ),
     )
-}  # fmt: skip
+}
 
 
 def stages_named(names: Iterable[str]) -> list[Stage]:
@@ -412,7 +412,7 @@ WORTH = (
     "about.json", "records/**/*.json", "translations/**/*.json", "stages/*.json", "log.txt",
     "models/**/config.json", "models/**/tokenizer.json", "models/**/model.safetensors",
     "runs/*/log.jsonl",
-)  # fmt: skip
+)
 
 
 def pack(out: Path, path: Path, command: str, limit: int = LIMIT) -> list[str]:
@@ -512,4 +512,4 @@ def reproduce_command(
     return reproduce(
         out, device, minutes, stages=names, seed=seed, data_dir=data_dir, pack_to=pack_to,
         commit=commit,
-    )  # fmt: skip
+    )

@@ -115,7 +115,7 @@ class TestMeasure:
         assert len(set(map(tuple, rounds))) == 5
         assert [(p["length"], p["backward"]) for p in points] == 5 * [
             (3, 0), (3, 1), (7, 0), (7, 1),
-        ]  # fmt: skip
+        ]
 
     def test_times_stand_under_their_own_names(self, calls):
         points = measure((3,), 2, seed=0)
@@ -127,7 +127,7 @@ class TestMeasure:
         points = [
             {"length": 5, "backward": b, "additive": a * (1 + b), "dot": d, "fused": 0.5}
             for b in (0, 1) for a, d in [(1.0, 0.5), (4.0, 1.0), (9.0, 3.0)]
-        ]  # fmt: skip
+        ]
         found = measures(points, 0)
         assert found["ms_additive_forward_5"] == 4000 and found["ms_additive_both_5"] == 8000
         assert found["ms_dot_forward_5"] == 1000

@@ -46,7 +46,7 @@ class TestWork:
     @given(
         st.sampled_from([1, 2, 3]), st.integers(1, 5), st.integers(1, 13), st.integers(1, 13),
         st.integers(1, 9), st.integers(1, 9), st.integers(3, 31),
-    )  # fmt: skip
+    )
     def test_whatever_the_sizes(self, heads, sentences, source, target, d_k, d_v, d_ff):
         config = TransformerConfig(
             vocab_size=53, d_model=14, d_ff=d_ff, heads=heads, layers=2, d_k=d_k, d_v=d_v

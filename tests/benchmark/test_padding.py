@@ -61,7 +61,7 @@ def test_measures_are_those_of_the_batches(made):
         assert sum(counts) == sum(1 + len(target) for _, target in PAIRS)
         assert (found[f"fewest_tokens_{way}"], found[f"most_tokens_{way}"]) == (
             min(counts), max(counts),
-        )  # fmt: skip
+        )
 
 
 def test_the_curve_has_a_point_for_each_budget_and_spread():
@@ -96,7 +96,7 @@ def test_the_command_writes_a_record(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(padding, "SAMPLE", 53)
     small = ["corpus.count=97", "model.d_model=8", "model.d_ff=16", "model.heads=2"]
     main(["copy", "--record", str(tmp_path), "--seed", "5",
-          *(word for change in small for word in ("--set", change))])  # fmt: skip
+          *(word for change in small for word in ("--set", change))])
     (record,) = records.find("padding-copy", root=tmp_path)
     assert capsys.readouterr().out.strip().endswith(record.filename)
     assert (record.recipe, record.seed) == ("copy", 5)

@@ -199,7 +199,7 @@ class TestRecord:
     STEPS = Steps(
         "base", 1234, "bfloat16", "cpu", 101, 1, 0.125,
         tuple(Sample(s, 83, 97, 1000) for s in (2.0, 1.0, 4.0, 3.0, 5.0)), 5_000_000,
-    )  # fmt: skip
+    )
     RATE = Rate((Product(10, 1.0), Product(10, 2.0), Product(10, 4.0)))
 
     def test_median_quartiles_and_rates(self):

@@ -171,7 +171,7 @@ def test_what_nbval_excuses_counts_as_failure(tmp_path, notebooks):
     sleepy = store(
         tmp_path / "sleepy.ipynb", code("print(1)", "1\n"), code("import time\ntime.sleep(60)"),
         code("print(2)", "2\n"), code("print(3)", "4\n"),
-    )  # fmt: skip
+    )
     skipped = store(tmp_path / "skipped.ipynb", code("y = 1 / 0", tags=["nbval-skip"]))
     result = notebooks("nbval", "--cell-timeout", 2, sleepy, skipped)
     assert result.returncode == 1

@@ -299,7 +299,7 @@ BREAKS = {
         [code("x = find('sorting')"), text("The curve starts at 31.7.")],
         [code("x", picture(), alt="Seven bars, the tallest one at 0.83 over forty")],
     ],
-}  # fmt: skip
+}
 
 # rule -> pages that keep it, though they come near.
 KEEPS = {
@@ -392,13 +392,13 @@ KEEPS = {
         [code("x = find('sorting')"), text("accuracy 0.877, or 87.65 %")],
         [code("x", "12 345 7\n"), text("There are 12 and 345.")],
     ],
-}  # fmt: skip
+}
 
 # Rules that look at more than one small notebook have tests of their own below.
 APART = {
     "kernelspec", "volatile-metadata", "normal-form", "median-length", "cell-count", "word-count",
     "early-output", "in-toc", "one-source", "file-name",
-}  # fmt: skip
+}
 
 
 def found(tree, rule, cells, stem=CONCEPT):
@@ -453,7 +453,7 @@ def whole_page():
         section("The paper says, we measured", "Heads: 8 there, 4 here. Weights sum to one."),
         section("Where it lives", "`annotated.model.attention`, `tests/test_attention.py`."),
         text("## Exercises"), *exercise(1, solution()), *exercise(2, solution()),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_whole_page_keeps_every_rule(tree):

@@ -120,7 +120,7 @@ print([[source[0] for source, _ in batch] for batch in token_batches(pairs, 60, 
         other = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code],
             env=os.environ | slow, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        )
         assert other.stdout.strip() == FIXED
 
     def test_it_leaves_the_global_generators_alone(self, monkeypatch):
@@ -137,7 +137,7 @@ print([[source[0] for source, _ in batch] for batch in token_batches(pairs, 60, 
         found = {
             (seed, epoch): by_first_id(token_batches(pairs, 101, seed, epoch))
             for seed in (0, 1) for epoch in (0, 1, 2)
-        }  # fmt: skip
+        }
         firsts = {tuple(sorted(batches[0])) for batches in found.values()}
         members = {frozenset(map(frozenset, batches)) for batches in found.values()}
         assert len(firsts) == len(members) == len(found) == 6
@@ -345,7 +345,7 @@ class TestCollate:
     def test_each_label_is_what_the_decoder_reads_next(self):
         batch = collate(corpus(13), 0, 1, 2)
         assert torch.equal(batch.labels[:, :-1][batch.target[:, 1:] != 0],
-                           batch.target[:, 1:][batch.target[:, 1:] != 0])  # fmt: skip
+                           batch.target[:, 1:][batch.target[:, 1:] != 0])
 
     def test_it_changes_no_pair(self):
         pairs = [([5, 7], [11]), ([13], [17, 19])]

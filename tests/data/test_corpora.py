@@ -367,7 +367,7 @@ def test_wmt14_is_its_parts_one_after_another(tmp_path):
     stems = [source.split()[0] for source, _ in pairs]
     assert len(pairs) == 39 and list(dict.fromkeys(stems)) == [
         "europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v9.de-en",
-    ]  # fmt: skip
+    ]
     for source, target in pairs:
         assert source.replace(" en ", " de ") == target
 

@@ -66,7 +66,7 @@ class Kernels(TorchDispatchMode):
     figure = {
         "bmm": "MatMul", "mm": "MatMul", "div": "Scale", "masked_fill": "mask",
         "_softmax": "SoftMax",
-    }  # fmt: skip
+    }
 
     def __init__(self):
         super().__init__()
@@ -153,7 +153,7 @@ class TestRight:
     def test_there_is_a_sheet_for_every_head_and_none_once_they_are_joined(self, ax):
         sheets = Counter(
             p.get_gid().split(",")[0] for p in ax.patches if isinstance(p, Rectangle)
-        )  # fmt: skip
+        )
         several = {name for name, count in sheets.items() if count > 1}
         assert several == {"w_v", "w_k", "w_q", "attention"}
         assert {sheets[name] for name in several} == {HEADS}

@@ -70,7 +70,7 @@ def test_a_thick_line_is_the_mean_of_the_thin_ones():
     }
     assert {name: list(ys) for name, ys in drawn.items()} == {
         "alike": [0.25, 0.5], "random": [0.5, 1.0],
-    }  # fmt: skip
+    }
     assert len(ax.lines) == 6 and len({line.get_color() for line in ax.lines}) == 2
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(curves)
     low, high = ax.get_ylim()

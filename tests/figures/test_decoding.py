@@ -63,7 +63,7 @@ def test_each_call_reads_what_the_calls_before_it_found_likeliest(draw):
         ["und", "93.0 %"], ["zwan", "5.0 %"], ["5 others", "2.0 %"],
         ["call 3", "reads", "BOS", "␣ein", "und"],
         ["EOS", "40.0 %"], ["zwan", "16.0 %"], ["5 others", "44.0 %"],
-    ]  # fmt: skip
+    ]
 
 
 def test_an_arrow_leads_from_each_likeliest_piece_to_the_call_that_reads_it_first(draw):

@@ -23,7 +23,7 @@ def test_a_line_a_seed_from_layer_one_on(drawn):
         assert lines == [
             (list(range(1, depth + 1)), line)
             for depth, lengths in depths.items() for line in lengths.tolist()
-        ]  # fmt: skip
+        ]
 
 
 def test_depths_differ_in_colour_and_in_dashes_and_seeds_do_not(drawn):

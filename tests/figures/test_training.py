@@ -109,11 +109,11 @@ class TestComparedRuns:
         above, below = runs.axes
         assert [points(line) for line in above.lines] == [
             [(5, 4.0), (11, 1.5)], [(5, 3.5), (11, 1.0)], [(5, 5.0)], [(7, 2.0)],
-        ]  # fmt: skip
+        ]
         # a point that did not measure the share is left out, not drawn as 0
         assert [points(line) for line in below.lines] == [
             [(5, 0.0), (11, 1.0)], [(11, 0.7)], [(5, 0.0)], [(7, 0.5)],
-        ]  # fmt: skip
+        ]
 
     def test_the_legend_names_each_setting_once(self, runs):
         assert texts(runs.legends[0].get_texts()) == list(RUNS)

@@ -13,7 +13,7 @@ NAMES = {
     "feed_forward.w_1": "fc1", "feed_forward.w_2": "fc2",
     "sublayer_1.norm": "self_attn_layer_norm", "sublayer_3.norm": "final_layer_norm",
     "embedding": "shared",
-}  # fmt: skip
+}
 # Marian's settings that make it the paper's, beside sizes.
 OURS = {"positions": "sinusoidal-halves", "attention_bias": True}
 SIZES = {"vocab_size": 37, "d_model": 22, "d_ff": 29, "heads": 11, "layers": 3, "dropout": 0.0}
@@ -44,7 +44,7 @@ def both(request):
         activation_function=request.param, scale_embedding=True, max_position_embeddings=64,
         dropout=0.0, pad_token_id=0, decoder_start_token_id=1,
         eos_token_id=2, forced_eos_token_id=2,
-    )).eval()  # fmt: skip
+    )).eval()
     state = marian.state_dict()
     with torch.no_grad():
         for name, parameter in ours.named_parameters():
@@ -68,7 +68,7 @@ def test_nothing_of_theirs_is_left_but_positions_and_a_bias_of_zeros(both):
     filled = {theirs(name) for name, _ in ours.named_parameters()}
     assert set(dict(marian.named_parameters())) == filled | {
         "model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight",
-    }  # fmt: skip
+    }
     assert (marian.final_logits_bias == 0).all()
     assert sum(isinstance(module, nn.LayerNorm) for module in marian.modules()) == 15
 

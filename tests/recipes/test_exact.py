@@ -213,7 +213,7 @@ class TestScore:
         examples = [
             Example("a b", "a b", 2), Example("x", "x", 1), Example("c", "c", 1),
             Example("a  b", "a b", 2), Example("A", "a", 1), Example("d e f", "d e f", 3),
-        ]  # fmt: skip
+        ]
         result = score(self.Parrot(), examples)
         assert (result.right, result.total) == (3, 6)
         assert result.by_group == {1: (1, 3), 2: (1, 2), 3: (1, 1)}
@@ -239,7 +239,7 @@ class TestReport:
         assert report.facts == {
             "right": len(known), "total": 1000, "accuracy": len(known) / 1000,
             "by_digits": {n: {"right": right[n], "total": len(by_group[n])} for n in by_group},
-        }  # fmt: skip
+        }
         unsure = report.metrics.pop("perplexity")["value"]
         assert 100 < unsure < 2 * 420  # of a model that knows nothing: about its vocabulary
         found = {name: metric["value"] for name, metric in report.metrics.items()}
@@ -293,7 +293,7 @@ class TestShippedWeights:
         total = sum(
             len(file.read_bytes())
             for name in shipped() for file in (files("annotated") / "weights" / name).iterdir()
-        )  # fmt: skip
+        )
         assert total <= 16_000_000
 
     @pytest.mark.parametrize("number", BOOKS_OWN)
@@ -309,7 +309,7 @@ class TestShippedWeights:
     def test_and_at_least_97_per_cent_of_every_length(self, translator, digits):
         length = range(10 ** (digits - 1), 10**digits)
         unseen = [n for n in random.Random(0).sample(length, min(len(length), 2000))
-                  if numbers.held_out(n)][:150]  # fmt: skip
+                  if numbers.held_out(n)][:150]
         assert len(unseen) == {2: 10, 3: 88}.get(digits, 150)
         result = score(translator, Numbers().examples(unseen))
         assert result.by_group == {digits: (result.right, result.total)}

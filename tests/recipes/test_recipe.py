@@ -118,7 +118,7 @@ class TestPaper:
             ("wmt14-en-de-base", 0.1), ("wmt14-en-de-big", 0.3),
             ("wmt14-en-fr-base", 0.1), ("wmt14-en-fr-big", 0.1),
         ],
-    )  # fmt: skip
+    )
     def test_model(self, name, dropout):
         model, row = RECIPES[name].model, paper.TABLE_3[name.rpartition("-")[2]]
         for field in ("layers", "d_model", "d_ff", "heads"):
@@ -129,7 +129,7 @@ class TestPaper:
         assert model == replace(
             TransformerConfig(), layers=model.layers, d_model=model.d_model, d_ff=model.d_ff,
             heads=model.heads, dropout=dropout,
-        ), "something is on that the paper does not have"  # fmt: skip
+        ), "something is on that the paper does not have"
 
     @pytest.mark.parametrize(("target", "vocabulary"), [("de", 37_000), ("fr", 32_000)])
     def test_vocabulary(self, target, vocabulary):
@@ -155,7 +155,7 @@ class TestPaper:
         assert {name for name in base if base[name] != big[name]} == {
             "model.d_model", "model.d_ff", "model.heads", "model.dropout",
             "training.steps", "training.average", "training.average_every",
-        }  # fmt: skip
+        }
 
 
 # Settings with few values, or with values that depend on others; assignments beside it.
@@ -166,7 +166,7 @@ SPECIAL = {
     "model.max_length": 1009, "training.precision": "bfloat16",
     "training.label_smoothing": 0.25, "training.betas": (0.5, 0.75),
     "corpus.thousands": (3, 5, 7), "corpus.cleaning.max_ratio": 9.0,
-}  # fmt: skip
+}
 BESIDE = {"model.max_length": ["model.positions=learned"]}
 
 
@@ -298,7 +298,7 @@ class TestOverride:
             ("Model.Heads", ["model.heads"]),
             ("count", ["corpus.count"]),
         ],
-    )  # fmt: skip
+    )
     def test_an_unknown_name_is_answered_with_those_that_are_close(self, setting, close):
         said = refusal("numbers-en-de", f"{setting}=5")
         start, _, names = said.partition("; there is ")
@@ -330,7 +330,7 @@ class TestOverride:
             ("model.pad_id", "-1"), ("model.max_length", "0"), ("corpus.pairs", "0"),
             ("corpus.pairs", "-5"),
         ],
-    )  # fmt: skip
+    )
     def test_a_value_that_can_not_be_is_refused_by_its_name(self, setting, text):
         said = refusal("multi30k-en-de", f"{setting}={text}")
         found = re.fullmatch(r"(\w+) is (\S+); expected .+", said)
@@ -345,7 +345,7 @@ class TestOverride:
             for order in (pair, pair[::-1]):
                 found = settings(change("multi30k-en-de", *order))
                 assert pair == [f"{name.partition('=')[0]}={found[name.partition('=')[0]]}"
-                                for name in pair]  # fmt: skip
+                                for name in pair]
         assert "d_model=66" in refusal("multi30k-en-de", widths[0])
         assert "max_length is 97" in refusal("multi30k-en-de", places[1])
 
@@ -395,7 +395,7 @@ class TestRoundTrip:
         betas=st.tuples(st.floats(0, 0.999), st.floats(0, 0.999)),
         d_k=st.none() | st.integers(1, 999), thousands=st.lists(st.integers(0, 999)),
         norm=st.sampled_from(["post", "pre"]),
-    )  # fmt: skip
+    )
     def test_whatever_the_values(self, steps, factor, compile, betas, d_k, thousands, norm):
         recipe = RECIPES["numbers-en-de-families"]
         training = replace(

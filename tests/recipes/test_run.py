@@ -50,7 +50,7 @@ def run(miniature):
         miniature, 3, lambda update, translator: seen.append((update, translator, weights(
             translator.model
         ))),
-    )  # fmt: skip
+    )
     return made, seen
 
 
@@ -201,7 +201,7 @@ class TestStops:
         second = train(
             miniature, 3, lambda update, _: again.append(update.step), folder=tmp_path,
             start=lambda run, step: starts.append(step),
-        )  # fmt: skip
+        )
         assert (starts, again) == ([3], [4, 5])
         assert second.updates == run[0].updates
         assert same(second.translator.model, run[0].translator.model)
@@ -285,7 +285,7 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 updates = st.builds(
     Update, step=st.integers(1, 99), loss=floats, rate=floats, norm=floats,
     tokens=st.integers(1, 10**6), seconds=floats,
-)  # fmt: skip
+)
 
 
 class TestLog:
@@ -300,7 +300,7 @@ class TestLog:
     @given(
         rows=st.lists(st.tuples(updates, st.dictionaries(st.text(), floats, max_size=2))),
         cut=st.integers(0, 99), torn=st.text("{}:\"'5 "),
-    )  # fmt: skip
+    )
     def test_it_is_read_as_it_was_written_up_to_the_state(
         self, run, tmp_path_factory, rows, cut, torn
     ):
@@ -367,7 +367,7 @@ class TestRecord:
         assert metrics == {
             "exact": 9 / 13, "tested": 13, "update_seconds": pytest.approx(spent, rel=1e-3),
             "padding": round(made.padding, 4),
-        }  # fmt: skip
+        }
         assert record.versions["torch"] == torch.__version__
 
     def test_it_may_be_of_another_experiment(self, run, miniature, tmp_path):

@@ -38,7 +38,7 @@ def folder(tmp_path_factory, laid_out, sentences):
         *sentences[:83], ("", "leer"), ("blank", " \t\u00a0"),
         ("word " * 40, "wort " * 41), ("one", "zwei " * 11),
         (" two\u00a0 three ", "zwei\u200b drei"), *sentences[83:173],
-    ]  # fmt: skip
+    ]
     dev, test = sentences[173:190], sentences[190:]
     dev[5], test[5] = ("many " * 300, "viele " * 290), ("long " * 300, "lang " * 290)
     laid_out(folder, "multi30k-en-de", train, dev, test)
@@ -50,7 +50,7 @@ def corpus(folder):
     return Text(
         "multi30k-en-de", MERGES, Cleaning(max_words=37, max_ratio=9.0, max_pieces=53),
         data_dir=str(folder), any_version=True,
-    )  # fmt: skip
+    )
 
 
 class Saying(Translator):
@@ -133,7 +133,7 @@ class TestTraining:
             '{"words": {"empty": "3"}, "pieces": {}}', '{"words": {"read": null}, "pieces": {}}',
         ],
         ids=lambda text: text[:40],
-    )  # fmt: skip
+    )
     def test_a_damaged_note_is_named_and_made_again_once_it_is_deleted(
         self, corpus, tmp_path, text
     ):
@@ -317,7 +317,7 @@ def test_a_few_hundred_real_pairs_go_all_the_way(name, real_data, tmp_path, monk
         "corpus.pairs=199", "corpus.merges=101", "model.d_model=16", "model.d_ff=23",
         "model.heads=2", "model.layers=1", "training.steps=3", "training.average=2",
         "training.average_every=1", "training.batch_tokens=499",
-    ])  # fmt: skip
+    ])
     monkeypatch.setattr("annotated.recipes.text.WATCHED", 7)
     run = train(recipe, 0, folder=tmp_path)
     assert run.left_out[0].startswith("199 of 199 training pairs kept")

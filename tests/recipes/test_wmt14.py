@@ -34,13 +34,13 @@ FILES = {
         "training/europarl-v7.fr-en", "commoncrawl.fr-en", "training/news-commentary-v9.fr-en",
         "un/undoc.2000.fr-en", "giga-fren.release2.fixed",
     ],
-}  # fmt: skip
+}
 MERGES = 211
 SMALLER = [
     f"corpus.merges={MERGES}", "corpus.any_version=true", "model.d_model=16", "model.d_ff=23",
     "model.heads=2", "model.layers=1", "training.steps=12", "training.batch_tokens=2400",
     "training.warmup_steps=5", "training.average_every=2",
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_on_generated_sentences(annotated, name, tmp_path, made, laid_out):
     train[13] = (f"  {train[13][0]}\u00a0", train[13][1])
     folder, out = tmp_path / "data", tmp_path / "out"
     written = {str(path.relative_to(folder)) for path in
-               laid_out(folder, f"wmt14-en-{target}", train, dev, test)}  # fmt: skip
+               laid_out(folder, f"wmt14-en-{target}", train, dev, test)}
     assert written == {
         *(f"wmt14/{stem}.{side}" for stem in FILES[target] for side in ("en", target)),
         *(f"newstest/newstest2013.{side}" for side in ("en", target)),
@@ -141,13 +141,13 @@ def test_on_generated_sentences(annotated, name, tmp_path, made, laid_out):
     # Read in the order of the archives.
     stems = [folder / "wmt14" / stem for stem in FILES[target]]
     parts = Pairs(*((stem.with_name(f"{stem.name}.en"), stem.with_name(f"{stem.name}.{target}"))
-                    for stem in stems))  # fmt: skip
+                    for stem in stems))
     train = list(parts)
     assert len(train) == 293
     check_stages(
         said, name, folder, out, [tuple(map(tidy, pair)) for pair in train],
         {"empty": 1, "too many pieces": 1}, dev, test,
-    )  # fmt: skip
+    )
     # Tested again from what was kept: the same scores.
     found = annotated("evaluate", "--model", out, "--data-dir", folder)
     assert [line for line in found.splitlines() if "bleu" in line or "perplexity" in line] == [
@@ -167,7 +167,7 @@ def test_on_real_news(annotated, tmp_path, real_data, laid_out):
             for side in ("en", "de")
         )))
         for year in range(2008, 2015)
-    }  # fmt: skip
+    }
     train = [pair for year in range(2008, 2013) for pair in sentences[year][:97]]
     dev, test = sentences[2013][:11], sentences[2014][:7]
     # A sentence beyond an eighth of the small budget would need a larger one.
@@ -191,7 +191,7 @@ def test_a_sentence_beyond_the_budget_is_refused_with_both_numbers(
     sentences = made(97, 0)
     laid_out(tmp_path / "data", "wmt14-en-de", sentences, sentences[:3], sentences[:3])
     arguments = ["train", "--recipe", "wmt14-en-de-base", "--data-dir", tmp_path / "data", "--out",
-                 tmp_path / "out"]  # fmt: skip
+                 tmp_path / "out"]
     sets = [*SMALLER, "training.batch_tokens=160", "corpus.merges=31"]
     arguments += [word for assignment in sets for word in ("--set", assignment)]
     monkeypatch.setattr(sys, "argv", ["annotated", *map(str, arguments)])
@@ -199,4 +199,4 @@ def test_a_sentence_beyond_the_budget_is_refused_with_both_numbers(
         cli.main()
     assert ended.value.code == 2
     assert re.search(r"annotated: pair \d+ has \d+ tokens; the budget is 20\n",
-                     capsys.readouterr().err)  # fmt: skip
+                     capsys.readouterr().err)

@@ -125,6 +125,6 @@ def published(tmp_path_factory):
     build = subprocess.run(
         [Path(sys.executable).with_name("jb"), "build", source, "-W", "-n", "--keep-going", "-q"],
         env=os.environ | {"PYTHONPATH": str(blocked)}, capture_output=True, text=True,
-    )  # fmt: skip
+    )
     assert build.returncode == 0, build.stdout[-2000:] + build.stderr[-4000:]
     return source / "_build" / "html"

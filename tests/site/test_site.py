@@ -202,7 +202,7 @@ def test_make_serve_prints_an_address_that_answers(html):
     with subprocess.Popen(
         ["make", "--silent", "serve", "PORT=0", f"PYTHON={sys.executable}"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    ) as server:  # fmt: skip
+    ) as server:
         try:
             address = re.search(r"http://127\.0\.0\.1:\d+/", server.stdout.readline())[0]
             with urlopen(f"{address}book/index.html", timeout=10) as answer:

@@ -41,7 +41,7 @@ RECIPE = Recipe(
         steps=13, batch_tokens=124, micro_batches=4, spread=3.0, warmup_steps=5, average=3,
         average_every=3,
     ),
-)  # fmt: skip
+)
 exact.WATCHED = 2
 
 
@@ -52,7 +52,7 @@ def run(folder: Path, stop_after: int = 0) -> None:
     done = train(
         RECIPE, SEED, lambda update, translator: steps.append(update.step), folder=folder,
         world=world, stop=lambda: world.rank == world.size - 1 and steps[-1] == stop_after,
-    )  # fmt: skip
+    )
     if done.finished and world.rank == 0:
         model = dict(done.translator.model.named_parameters())
         save_file({name: w.detach() for name, w in model.items()}, folder / "mean.safetensors")
@@ -111,7 +111,7 @@ class Countdown:
     def watch_everything(self) -> None:
         for owner, name in [
             (Trainer, "update"), (os, "fsync"), (os, "replace"), (Path, "unlink"),
-        ]:  # fmt: skip
+        ]:
             self.watch(owner, name)
 
         def save_in_pieces(tensors, path):
@@ -168,7 +168,7 @@ def together(folder: Path, processes: int, stop_after: int) -> None:
             os.environ |= {
                 "RANK": str(rank), "WORLD_SIZE": str(processes), "TORCHELASTIC_RUN_ID": "test",
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
-            }  # fmt: skip
+            }
         run(folder, stop_after)
 
     children = [fork(partial(one, rank)) for rank in range(processes)]

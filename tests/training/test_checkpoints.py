@@ -73,7 +73,7 @@ class TestRoundTrip:
             {"positions": "learned", "max_length": 41}, {"positions": "sinusoidal-halves"},
             {"dropout": 0.3, "activation": "gelu"},
         ],
-    )  # fmt: skip
+    )
     def test_in_float32_it_is_exact(self, tmp_path, overrides):
         model = build(**overrides)
         save_checkpoint(tmp_path, model, TOKENIZER)
@@ -213,7 +213,7 @@ class TestDamage:
             '{"model": {}, "notes": {}, "sha256": "x"}', '{"model": {}, "notes": {}, "sha256": 0}',
             "<!DOCTYPE html><title>404</title>",
         ],
-    )  # fmt: skip
+    )
     def test_a_configuration_that_is_not_ours_is_named(self, saved, text):
         path = saved[0] / "config.json"
         path.write_text(text, errors="surrogateescape")
@@ -310,7 +310,7 @@ class TestAnotherVersion:
             right = hashlib.sha256(data).hexdigest()
             edit(saved[0], lambda config, right=right: config["sha256"].update(
                 {"model.safetensors": right}
-            ))  # fmt: skip
+            ))
             assert "does not fit the weights or this version" in error_of(saved[0])
 
 
@@ -479,7 +479,7 @@ def pickling(source):
 
 def test_the_search_for_pickles_works():
     bad = ["import pickle", "from pickle import load", "x = torch.load(f)", "import os, dill as d",
-           "from torch import load", "torch.save(x, f)", "def f():\n import joblib"]  # fmt: skip
+           "from torch import load", "torch.save(x, f)", "def f():\n import joblib"]
     assert [len(pickling(line)) for line in bad] == [1] * len(bad)
     good = "import json\nfrom safetensors.torch import load\njson.load(f)\nmodel.load_state_dict(x)"
     assert pickling(good) == []

@@ -49,7 +49,7 @@ class TestAgainstPyTorch:
         shape=st.lists(st.sampled_from([1, 2, 3, 5, 7]), max_size=3),
         vocab=st.sampled_from([2, 3, 11, 37]),
         pad=st.integers(0, 36), epsilon=epsilons, dtype=dtypes, seed=seeds,
-    )  # fmt: skip
+    )
     def test_it_is_cross_entropy_summed_with_the_pads_ignored(
         self, shape, vocab, pad, epsilon, dtype, seed
     ):
@@ -59,7 +59,7 @@ class TestAgainstPyTorch:
         expected = F.cross_entropy(
             logits.reshape(-1, vocab), target.reshape(-1),
             ignore_index=pad_id, label_smoothing=epsilon, reduction="sum",
-        )  # fmt: skip
+        )
         (expected_gradient,) = torch.autograd.grad(expected, logits)
         torch.testing.assert_close(total, expected.detach(), **TIGHT[dtype])
         torch.testing.assert_close(gradient, expected_gradient, **TIGHT[dtype])

@@ -24,7 +24,7 @@ SIZES = {"vocab_size": 37, "d_model": 22, "d_ff": 29, "heads": 3, "d_k": 5, "d_v
 CONFIG = TrainingConfig(
     steps=7, batch_tokens=122, micro_batches=2, warmup_steps=5, factor=0.5, average=3,
     average_every=2,
-)  # fmt: skip
+)
 RUN = {"recipe": "none", "seed": 5}
 
 
@@ -152,7 +152,7 @@ class TestResume:
         for owner, name in [
             (torch, "load"), (torch, "save"), (pickle, "load"), (pickle, "loads"), (pickle, "dump"),
             (pickle, "dumps"), (pickle, "Unpickler"), (pickle, "Pickler"),
-        ]:  # fmt: skip
+        ]:
             monkeypatch.setattr(owner, name, refuse)
         assert_ends_as(never, tmp_path, never[0][:4])
 
@@ -246,7 +246,7 @@ RECIPE = Recipe(
     Copying(count=101, longest=3),
     TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1, dropout=0.3),
     replace(CONFIG, batch_tokens=62),
-)  # fmt: skip
+)
 
 
 def log_of(folder):
@@ -275,7 +275,7 @@ class TestRecipe:
                     folder=parts, stop=lambda steps=steps, stop=stop: steps[-1] == stop,
                     start=lambda run, step: starts.append((len(run.updates), step)),
                 )
-            )  # fmt: skip
+            )
         assert [run.finished for run in runs] == [False, False, True]
         assert starts == [(0, 0), (2, 2), (5, 5)]
         assert runs[2].updates == one.updates and runs[2].watched == one.watched
@@ -293,7 +293,7 @@ class TestRecipe:
         train(
             RECIPE, 3, lambda update, translator: steps.append(update.step), folder=tmp_path,
             stop=lambda: steps[-1] == 5,
-        )  # fmt: skip
+        )
         expected = log_of(tmp_path)
         with open(tmp_path / "log.jsonl", "ab") as file:  # as a kill two updates later leaves it
             row = (tmp_path / "log.jsonl").read_bytes().splitlines(keepends=True)[-1]
@@ -326,7 +326,7 @@ def killed(tmp_path_factory):
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("running.py"), "kill", base, str(seed), "10"],
         capture_output=True, text=True,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout) | {"seed": seed}
     return found, base / "never", [base / str(n) for n in range(found["folders"])]
@@ -340,7 +340,7 @@ class TestKill:
         assert len(points) == 10
         assert points.count("by the clock") == 4
         writes = {"half a file"} | {f"{when} {what}" for when in ("before", "after")
-                                    for what in ("fsync", "replace", "unlink")}  # fmt: skip
+                                    for what in ("fsync", "replace", "unlink")}
         assert sum(point in writes for point in points) >= 2, killed[0]
 
     def test_states_and_mean_are_those_of_the_run_that_was_not_killed(self, killed):
@@ -349,7 +349,7 @@ class TestKill:
         assert expected.pop("log.jsonl")
         assert sorted(name for name in expected if "adam" in name) == [
             "states/step-00000010.adam.safetensors", "states/step-00000013.adam.safetensors"
-        ]  # fmt: skip
+        ]
         assert "mean.safetensors" in expected
         for folder in folders:
             ours = tree(folder)

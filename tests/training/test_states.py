@@ -127,7 +127,7 @@ class TestWriteAndRead:
         assert said == {
             "version": VERSION, "step": 5, "run": {**RUN, "training.betas": [0.9, 0.98]},
             "sha256": {part: found.hexdigest() for part, found in sums.items()},
-        }  # fmt: skip
+        }
 
     def test_the_document_is_written_last(self, tmp_path, monkeypatch):
         order, real = [], os.replace
@@ -188,7 +188,7 @@ class TestHowManyAreKept:
             ".step-00000007.model.safetensors.part", ".step-00000007.json.x3_a.part",
             ".step-00000005.json.yy.part", *names(7, "model.safetensors", "adam.safetensors"),
             ".tmpdogOKY",  # safetensors' own
-        ]  # fmt: skip
+        ]
         others = ["notes on step-00000007.txt", "my-step-7.json", ".hidden", "tmp"]
         for name in left + others:
             (kept / name).write_bytes(b"x")
@@ -285,7 +285,7 @@ class TestDamage:
             '{"version": 1, "run": {}, "sha256": null}', '{"version": 1, "run": 3, "sha256": {}}',
             '{"version": 1, "run": {}, "sha256": "x"}', '{"run": {}, "sha256": {}}',
         ],
-    )  # fmt: skip
+    )
     def test_a_document_that_is_none_is_named(self, kept, text):
         path = kept / "step-00000005.json"
         path.write_text(text, errors="surrogateescape")
@@ -362,7 +362,7 @@ POINTS = [
     (os, "fsync", 3, FULL), (os, "replace", 3, FULL), (os, "chmod", 3, FULL),
     (states, "save_file", 2, SafetensorError("I/O error: No space left on device")),
     (states, "save_file", 2, FULL),
-]  # fmt: skip
+]
 
 
 class TestFullDisk:

@@ -347,7 +347,7 @@ def test_compiled_it_is_the_same_training(backend, steps, need):
     done = subprocess.run(
         [sys.executable, "-c", COMPILED, backend, str(steps)], timeout=600,
         capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     eager, compiled = found["losses"]

@@ -118,7 +118,7 @@ def runs(tmp_path_factory):
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("running.py"), "jobs", *jobs],
         cwd=base, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return base
 
@@ -175,7 +175,7 @@ SETTINGS = [
     "corpus.count=499", "corpus.longest=3", "model.d_model=22", "model.d_ff=29", "model.heads=2",
     "model.d_k=11", "model.d_v=11", "model.layers=1", "model.dropout=0.3", "training.steps=100000",
     "training.batch_tokens=122", "training.micro_batches=2",
-]  # fmt: skip
+]
 
 
 @contextlib.contextmanager
@@ -187,13 +187,13 @@ def torchrun(out, *more):
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
         "-m", "annotated", "train", "--recipe", "copy", "--seed", "3", "--device", "cpu",
         "--out", str(out), *more,
-    ]  # fmt: skip
+    ]
     for setting in SETTINGS:
         command += ["--set", setting]
     process = subprocess.Popen(
         command, env=os.environ | {"OMP_NUM_THREADS": "1"}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    )
     try:
         while not log.exists() or len(log.read_text().splitlines()) < wanted:
             assert process.poll() is None, process.communicate()[0]

@@ -62,7 +62,7 @@ TOKENS = {
     "das Brot kostet 3,50 Euro - gestern war es billig...":
         "das brot kostet 3,50 euro - gestern war es billig ...",
     None: None,
-}  # fmt: skip
+}
 
 
 def german(hypotheses, references):
@@ -160,7 +160,7 @@ class TestMoses:
             ("test_2016_flickr.en", 12968), ("test_2016_flickr.de", 12103),
             ("test_2016_flickr.fr", 13988),
         ],
-    )  # fmt: skip
+    )
     def test_multi30k_has_as_many_tokens_as_its_authors_counted(self, name, words):
         file = DATA / "multi30k" / f"{name}.gz"
         if not file.is_file():
@@ -270,7 +270,7 @@ class TestRecord:
             recipe=None, seed=0, commit="unknown", precision="float32", seconds=1.5,
             tokens_per_update=None, curve=[], metrics={score.name: score.metric},
             date="2024-02-29",
-        )  # fmt: skip
+        )
         assert records.read(records.write(record, tmp_path)).metrics == {score.name: score.metric}
 
     def test_the_two_have_two_names(self):
@@ -316,7 +316,7 @@ class TestErrors:
                 "expected text, or None beside another reference's text",
             ),
         ],
-    )  # fmt: skip
+    )
     def test_each_is_one_line_that_says_what_and_where(self, bleu, hypotheses, references, message):
         with pytest.raises(ValueError) as raised:
             bleu(hypotheses, references)

@@ -100,4 +100,4 @@ class TestTrained:
         assert [found.before] == trained.translate([sentences[0]])
         assert found.places == [
             i for i, (a, b) in enumerate(zip(*pieces, strict=True)) if a != b
-        ]  # fmt: skip
+        ]

@@ -54,7 +54,7 @@ class TestTranslate:
         config = TransformerConfig.tiny(
             vocab_size=tokenizer.vocab_size, d_model=22, heads=2, layers=1,
             pad_id=2, bos_id=0, eos_id=1,
-        )  # fmt: skip
+        )
         model, sources = Transformer(config).eval(), []
         model.encoder.register_forward_pre_hook(lambda module, inputs: sources.append(inputs[1]))
         Translator(model, tokenizer).translate(["a", "abc"])

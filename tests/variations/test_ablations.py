@@ -105,7 +105,7 @@ class TestHistogram:
         assert {i: share for i, share in enumerate(shares) if share} == {
             0: pytest.approx(2 / 7), 1: pytest.approx(1 / 7), 50: pytest.approx(1 / 7),
             90: pytest.approx(2 / 7), 99: pytest.approx(1 / 7),
-        }  # fmt: skip
+        }
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ class TestRun:
         (["warmup"], "invalid choice: 'warmup'"),
         (["none", "--seed", "-1"], "--seed is -1; expected a number from 0 to"),
         (["none", "--seed", "one"], "invalid int value: 'one'"),
-    ])  # fmt: skip
+    ])
     def test_bad_input_is_status_2_before_any_training(self, given, said, capsys):
         with pytest.raises(SystemExit) as stopped:
             main(given)

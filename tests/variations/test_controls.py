@@ -254,7 +254,7 @@ class TestControls:
         ("pre-norm", "pre-norm is model.norm=pre; a trained model can't be set again"),
         ("no-warmup", "training.warmup=false"),
         ("scale", "no control 'scale'"),
-    ])  # fmt: skip
+    ])
     def test_a_setting_can_not_be_taken_from_a_trained_model(self, plain, name, said):
         with pytest.raises(ValueError, match=said):
             taken_away(name, plain)

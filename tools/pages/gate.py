@@ -52,7 +52,7 @@ def nbval(paths: list[Path], cell_timeout: int = CELL_TIMEOUT) -> int:
         f"--nbval-sanitize-with={SANITISER}", f"--nbval-cell-timeout={cell_timeout}", *workers,
         "-p", "no:cacheprovider", "-p", "pages.nbval_plugin", "-o", "addopts=", "-q",
         *map(str, paths),
-    ]  # fmt: skip
+    ]
     with kernel_environment() as environment:
         before = dict(os.environ)
         os.environ.clear()

@@ -131,7 +131,7 @@ def _state(
         )
         init = rest.startswith("nn.init.") and rest.endswith("_") and rest not in (
             "nn.init.zeros_", "nn.init.ones_", "nn.init.constant_", "nn.init.eye_", "nn.init.dirac_"
-        )  # fmt: skip
+        )
         loader = rest == "utils.data.DataLoader" and any(
             k.arg == "shuffle" and getattr(k.value, "value", True) for k in node.keywords
         )

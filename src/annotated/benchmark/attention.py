@@ -156,7 +156,7 @@ def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
     low, middle, high = quantiles(values, n=4, method="inclusive")
     return {
         name: _short(middle), f"{name}_quartile_1": _short(low), f"{name}_quartile_3": _short(high),
-    }  # fmt: skip
+    }
 
 
 def _short(value: float) -> float:

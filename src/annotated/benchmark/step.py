@@ -220,7 +220,7 @@ def step_time(
             return _steps(
                 name, config, torch.device(device), precision, budget, seconds, samples,
                 micro_batches, compile, seed,
-            )  # fmt: skip
+            )
         except torch.OutOfMemoryError:
             if micro_batches >= 64:
                 raise

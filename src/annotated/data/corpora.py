@@ -162,7 +162,7 @@ def _tatoeba(target: str, train: int, val: int, test: int) -> TextCorpus:
 
 _NEWSTEST_PAIRS = {
     2008: 2051, 2009: 2525, 2010: 2489, 2011: 3003, 2012: 3003, 2013: 3000, 2014: 3003,
-}  # fmt: skip
+}
 
 
 def _newstest_split(target: str, year: int) -> Split:

@@ -7,7 +7,7 @@ from annotated.figures.style import BLUE, GREY, ORANGE, figure, style
 from annotated.records import Record
 
 LINES = {"additive": ("additive", ORANGE, "o"), "dot": ("dot product", BLUE, "s"),
-         "fused": ("dot product,\none kernel", GREY, "^")}  # fmt: skip
+         "fused": ("dot product,\none kernel", GREY, "^")}
 
 
 def additive_costs(record: Record) -> Figure:

@@ -26,7 +26,7 @@ BOX, PITCH = 0.25, 0.61  # height of a box; from one box to the next on the left
 NAMES = {
     "matmul": "MatMul", "div": "Scale", "masked_fill": "Mask (opt.)", "softmax": "SoftMax",
     "linear": "Linear", "scaled_dot_product_attention": "Scaled Dot-Product Attention",
-}  # fmt: skip
+}
 SPLIT, CONCAT, EMPTY = "Split", "Concat", "Empty rows"
 ARRANGES = {"permute", "to"}  # the same numbers, elsewhere or not at all: no step
 EXPECTED = [*["Linear", SPLIT] * 3, NAMES["scaled_dot_product_attention"], CONCAT, "Linear"]
@@ -146,7 +146,7 @@ def _one_head(ink: _Ink, ran: list[Step], inputs: dict[str, Tensor], mask: Tenso
     ends = dict(zip(inputs, (0.42, 1.12, 2.04)))
     left, right, bottom = 0.1, 1.45, 0.95
     ink.say(0.1, HEIGHT - 0.24, "Scaled Dot-Product\nAttention: one head", 10.5, "left",
-            weight="bold")  # fmt: skip
+            weight="bold")
     for name, x in ends.items():
         ink.say(x, 0.42, name, 11, weight="bold")
         ink.say(x, 0.22, shape(inputs[name]), 9.5, gid=f"shape of {name}")
@@ -170,10 +170,10 @@ def _one_head(ink: _Ink, ran: list[Step], inputs: dict[str, Tensor], mask: Tenso
         if last:
             ink.arrow((middle, y + BOX), (middle, y + PITCH))
         ink.say(middle + 0.06, y + BOX + (PITCH - BOX) / 2, step.shape, 9.5, "left",
-                gid=f"shape after {place + 1}")  # fmt: skip
+                gid=f"shape after {place + 1}")
         if step.name == NAMES["masked_fill"]:
             ink.say(right + 0.07, y + BOX / 2, f"mask\n{shape(mask)}", 9.5, "left", color=RED,
-                    gid="shape of mask", linespacing=1.1)  # fmt: skip
+                    gid="shape of mask", linespacing=1.1)
         before = step
 
 
@@ -190,7 +190,7 @@ def _all_heads(ink, ran, inputs: dict[str, Tensor], fused: Step, attention) -> N
     middle, levels = ends[1], [0.95, 2.1, 3.35, 4.0]
     owner = {id(p): name.removesuffix(".weight") for name, p in attention.named_parameters()}
     ink.say(2.6, HEIGHT - 0.24, f"Multi-Head Attention:\nh = {heads}, side by side", 10.5, "left",
-            weight="bold")  # fmt: skip
+            weight="bold")
     for x, (name, tensor) in zip(ends, inputs.items()):
         split = next(step for step in ran if step.name == SPLIT and _same(step.output, tensor))
         linear = next(step for step in ran if step.output is split.inputs[0])
@@ -203,7 +203,7 @@ def _all_heads(ink, ran, inputs: dict[str, Tensor], fused: Step, attention) -> N
         ink.arrow((x, levels[0] + BOX), (x, levels[1]))
         ink.say(x + 0.06, levels[1] - 0.17, shape(tensor), 9.5, "left", gid=f"{name} of a head")
     ink.box(left, levels[1], right, "Scaled Dot-Product\nAttention", "attention", sheets=heads,
-            height=0.5)  # fmt: skip
+            height=0.5)
     concat, linear = ran[-2:]
     if not _same(linear.inputs[0], concat.output):
         raise ValueError("the last Linear does not read the joined heads")
@@ -218,4 +218,4 @@ def _all_heads(ink, ran, inputs: dict[str, Tensor], fused: Step, attention) -> N
         ink.say(middle + 0.06, end - 0.16, text, 9.5, "left", gid=gid)
     ink.box(left + 0.5, levels[2], right - 0.5, CONCAT, "concat")
     ink.box(left + 0.5, levels[3], right - 0.5, "Linear", owner[id(linear.inputs[1])],
-            color=ATTENDS)  # fmt: skip
+            color=ATTENDS)

@@ -28,7 +28,7 @@ class Ink:
         self.ax.add_patch(Rectangle(
             (left, bottom), right - left, top - bottom, facecolor=color, edgecolor=edge,
             linewidth=0.8, zorder=zorder, **look,
-        ))  # fmt: skip
+        ))
 
     def say(self, x, y, text, size=10, ha="center", va="center", **look) -> None:
         self.ax.text(x, y, text, fontsize=size, ha=ha, va=va, zorder=7, **look)
@@ -42,4 +42,4 @@ class Ink:
         self.ax.add_patch(FancyArrowPatch(
             points[-2], points[-1], arrowstyle="-|>", mutation_scale=8, color=color,
             linewidth=1.2, shrinkA=0, shrinkB=0, zorder=6,
-        ))  # fmt: skip
+        ))

@@ -68,7 +68,7 @@ def _areas(ax: Axes, parts: Float[Tensor, "k n"], labels: Sequence[str]) -> None
     """Shares stacked up to 1, each with its name where it is widest."""
     along = np.linspace(0, 1, parts.shape[1])
     colours = ["#bdbdbd" if label == "others" else colour
-               for label, colour in zip(labels, cycle(COLOURS))]  # fmt: skip
+               for label, colour in zip(labels, cycle(COLOURS))]
     ax.stackplot(along, parts.numpy(), labels=labels, colors=colours, edgecolor="white")
     top = parts.cumsum(0)
     for i, label in enumerate(labels):
@@ -78,5 +78,5 @@ def _areas(ax: Axes, parts: Float[Tensor, "k n"], labels: Sequence[str]) -> None
             x = min(max(along[place], 0.08), 0.92)
             y = float(top[i, place] - share[place] / 2)
             ax.text(x, y, label, ha="center", va="center", color="black", bbox=dict(
-                facecolor="white", edgecolor="none", alpha=0.8, pad=1.5))  # fmt: skip
+                facecolor="white", edgecolor="none", alpha=0.8, pad=1.5))
     ax.set(xlim=(0, 1), ylim=(0, 1), yticks=[0, 0.5, 1], ylabel="weight")

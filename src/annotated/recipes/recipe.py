@@ -59,7 +59,7 @@ WMT = TrainingConfig(
 WMT_BIG = replace(
     WMT, steps=paper.TRAINING.big_steps, average=paper.DECODING.big_averaged,
     average_every=round(60 * paper.DECODING.checkpoint_minutes / paper.TRAINING.big_step_seconds),
-)  # fmt: skip
+)
 
 
 def wmt(target: str, vocabulary: int) -> Text:
