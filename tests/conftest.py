@@ -52,7 +52,7 @@ def letters():
     from annotated.training import TrainingConfig
 
     def make(name: str, **training) -> Recipe:
-        small = dict(batch_tokens=61, spread=6.0, warmup_steps=3, average=2, average_every=2)
+        small = dict(batch_tokens=61, length_noise=6.0, warmup_steps=3, average=2, average_every=2)
         return Recipe(
             name, "three letters at most",
             Copying(count=211, longest=3),

@@ -24,8 +24,8 @@ import annotated
 from annotated import cli, records
 from annotated.data import numbers
 from annotated.recipes import RECIPES, Copying, Run, exact, settings
-from annotated.training import load_checkpoint, save_checkpoint
 from annotated.translation import Translator
+from annotated.translation.checkpoints import load_checkpoint, save_checkpoint
 
 
 @pytest.fixture
@@ -545,7 +545,7 @@ class TestResume:
     def test_while_the_model_is_written(
         self, command, tiny, tmp_path, monkeypatch, whole, call
     ):
-        calls, real = itertools.count(1), records.write_atomically
+        calls, real = itertools.count(1), files.write_atomically
 
         def interrupted(path, data):
             with pytest.MonkeyPatch.context() as patch:
@@ -557,7 +557,7 @@ class TestResume:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr("annotated.training.checkpoints.write_atomically", interrupted)
+            patch.setattr("annotated.translation.checkpoints.write_atomically", interrupted)
             status, out, err = command(*ARGUMENTS, "--out", tmp_path, "--quiet")
         assert (status, out, err) == (130, "", "")
         names = {path.name for path in tmp_path.iterdir()}

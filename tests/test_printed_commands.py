@@ -29,7 +29,7 @@ def markdown(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Command:
-    """``annotated train`` with its options, and what stands before it on its line."""
+    """`annotated train` with its options, and what stands before it on its line."""
 
     page: str
     before: str

@@ -51,7 +51,7 @@ from annotated.recipes import RECIPES, Copying, Recipe
 from annotated.training import TrainingConfig
 RECIPES["copy"] = Recipe("copy", "letters", Copying(count=211, longest=3),
     TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
-    TrainingConfig(steps=307, batch_tokens=61, spread=6.0, warmup_steps=3, average=2,
+    TrainingConfig(steps=307, batch_tokens=61, length_noise=6.0, warmup_steps=3, average=2,
         average_every=15))
 sys.argv[1:1] = ["reproduce"]
 main()

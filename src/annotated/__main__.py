@@ -1,4 +1,4 @@
-"""``python -m annotated``: the same as the command ``annotated``."""
+"""`python -m annotated`: the same as the command `annotated`."""
 
 from annotated.cli import main
 

@@ -15,7 +15,7 @@ import torch
 import typer
 from tqdm import tqdm
 
-from annotated import records
+from annotated import files, records
 from annotated.commands import MAX_SEED, check_writable
 from annotated.recipes import (
     RECIPES,
@@ -32,8 +32,8 @@ from annotated.recipes.run import WATCHES
 from annotated.reproduce import reproduce_command
 from annotated.signals import Signals
 from annotated.training import Update, World
-from annotated.training.checkpoints import CONFIG, save_checkpoint
 from annotated.translation import Translator
+from annotated.translation.checkpoints import CONFIG, save_checkpoint
 
 app = typer.Typer(
     add_completion=False,
@@ -157,7 +157,7 @@ def train_command(
         report = chosen.corpus.test(translator)
         if report.translations:
             text = "".join(f"{line}\n" for line in report.translations)
-            records.write_atomically(out / "translations.txt", text.encode())
+            files.write_atomically(out / "translations.txt", text.encode())
         facts = {"recipe": recipe, "seed": seed, "seconds": round(run.seconds, 1), "out": str(out)}
         tell(report, quiet, facts | ({"cleaning": run.left_out} if run.left_out else {}))
         if record:
@@ -282,7 +282,7 @@ class Progress:
         self.bar.close()
 
     def start(self, run: Run, step: int) -> None:
-        """The first update is about to begin; ``step`` of them were made before."""
+        """The first update is about to begin; `step` of them were made before."""
         self.run, self.begun, self.tokens = run, time.perf_counter(), 0
         if not self.quiet:
             waste = f"{run.padding:.1%} of the places in the first epoch's batches are padding"

@@ -8,20 +8,18 @@ checked on writing and on reading, so that a page never meets half a record.
 
 import json
 import os
-import platform
 import re
 import reprlib
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import date
-from importlib import metadata, resources
+from importlib import resources
 from importlib.resources.abc import Traversable
 from math import isfinite
 from pathlib import Path
 from typing import Any
+
+from annotated.files import write_atomically
 
 SCHEMA = 1  # rises when a reader of today would misread tomorrow's records
 
@@ -82,42 +80,6 @@ def write(record: Record, folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file beside the target to write to; at the end it takes its place.
-
-    Beside it, because only a rename within one file system is atomic; under a
-    name of this process's own, so that two that write do not meet. A full
-    disk or a kill leaves what was there. OSError names the target.
-    """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        os.chmod(part, 0o644)  # mkstemp lets only its owner read
-        with open(part, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write whole or not at all: never half a file under its name."""
-    with replacing(path) as part:
-        part.write_bytes(data)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """A JSON document with a line's end, whole or not at all."""
-    write_atomically(path, f"{json.dumps(value, ensure_ascii=False, indent=1)}\n".encode())
-
-
 def read(path: str | os.PathLike[str] | Traversable) -> Record:
     """The record in a file; ValueError names the file and the field at fault."""
     file = path if isinstance(path, Traversable) else Path(path)
@@ -166,61 +128,6 @@ def find(
 def as_metrics(found: Mapping[str, Number]) -> dict[str, dict[str, Number]]:
     """Numbers as the `metrics` of a Record."""
     return {name: {"value": value} for name, value in found.items()}
-
-
-def this_machine(kind: str = "cpu") -> dict[str, Any]:
-    """The fields of a `Record` that describe this machine: Record(**this_machine(), …)."""
-    import torch  # here, because reading records needs no torch
-
-    check("this_machine", "kind", kind)
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError("this_machine: kind is 'cuda', but torch sees no CUDA device here")
-    packages = ("annotated-attention", "numpy", "sacrebleu", "tokenizers")
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
-    for package in packages:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return {
-        "device": torch.cuda.get_device_name() if kind == "cuda" else _cpu_name(),
-        "kind": kind,
-        "threads": torch.get_num_threads(),
-        "versions": {name: str(version) for name, version in versions.items()},
-    }
-
-
-def here_and_now(kind: str = "cpu") -> dict[str, Any]:
-    """All of a `Record` that doesn't depend on what ran: machine, commit and date."""
-    return {
-        **this_machine(kind), "commit": this_commit(), "date": date.today().isoformat(),
-    }
-
-
-def this_commit() -> str:
-    """The commit this code is at, "-dirty" added if files differ, else "unknown"."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parent), *arguments]
-        run = subprocess.run(command, capture_output=True, text=True, check=True)
-        return run.stdout.strip()
-
-    try:
-        # An installed package may lie inside another project's repository.
-        git("ls-files", "--error-unmatch", Path(__file__).name)
-        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def _cpu_name() -> str:
-    """The processor's name; its architecture where the system tells no name."""
-    try:
-        facts = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        facts = ""
-    model = re.search(r"^model name\s*:\s*(\S.*)$", facts, re.MULTILINE)
-    return model[1].strip() if model else platform.processor() or platform.machine()
 
 
 def _slug(text: str) -> str:
@@ -297,7 +204,7 @@ def _fail(file: object, field: str, value: Any, expected: str) -> None:
 
 
 def check(file: object, field: str, value: Any) -> None:
-    """Raise ValueError if a record's field can't have that value; ``file`` begins the message."""
+    """Raise ValueError if a record's field can't have that value; `file` begins the message."""
     valid, expected = _RULES[field]
     if not valid(value):
         _fail(file, field, value, expected)

@@ -30,13 +30,14 @@ from annotated import paper, records
 from annotated.benchmark.flops import work
 from annotated.benchmark.step import DTYPES, Rate, matrix_rate, step_record, step_time
 from annotated.commands import MAX_SEED, check_writable
+from annotated.files import write_atomically, write_json
 from annotated.model import TransformerConfig
 from annotated.recipes import RECIPES, Recipe, Run, Text, override, run_record, train
-from annotated.records import Record, write_atomically, write_json
+from annotated.records import Record
 from annotated.signals import Signals
 from annotated.training import Update
-from annotated.training.checkpoints import save_checkpoint
 from annotated.translation import Translator
+from annotated.translation.checkpoints import save_checkpoint
 
 PACK, LIMIT = "reproduction.tar.gz", 16 * 2**20
 PACKING = 2.0  # seconds kept for the last pack
@@ -98,7 +99,7 @@ class Job:
 class Stage:
     """A part of the reproduction.
 
-    ``least`` is the seconds below which it isn't begun, by device; ``share``
+    `least` is the seconds below which it isn't begun, by device; `share`
     weighs it against others when there is more.
     """
 
@@ -113,7 +114,7 @@ def plan(stages: Iterable[Stage], device: str, seconds: float) -> dict[str, floa
     """Stage -> seconds; stages that don't fit are left out, the longest first.
 
     Each gets its least and a share of what is then left over. The sum is
-    ``seconds``, or nothing fits.
+    `seconds`, or nothing fits.
     """
     chosen = list(stages)
     while chosen and sum(stage.least[device] for stage in chosen) > seconds:
@@ -250,7 +251,7 @@ class Watch:
         self.run: Run | None = None
 
     def start(self, run: Run, step: int) -> None:
-        """Before the first update; ``step`` of them were made by earlier starts."""
+        """Before the first update; `step` of them were made by earlier starts."""
         self.run, self.begun, self.tokens = run, time.perf_counter(), 0
         for line in run.left_out:
             self.job.say(line)
@@ -416,7 +417,7 @@ WORTH = (
 
 
 def pack(out: Path, path: Path, command: str, limit: int = LIMIT) -> list[str]:
-    """One .tar.gz under ``limit`` bytes with all that is worth keeping; says what it holds.
+    """One .tar.gz under `limit` bytes with all that is worth keeping; says what it holds.
 
     It has a summary of its own, summary.json, with what was left out.
     """

@@ -6,7 +6,7 @@ from types import FrameType
 
 
 class Signals:
-    """Inside the block SIGINT and SIGTERM are noted in ``signal``, 0 before.
+    """Inside the block SIGINT and SIGTERM are noted in `signal`, 0 before.
 
     The second interrupts at once.
     """

@@ -10,7 +10,7 @@ import pytest
 from annotated import records
 from annotated.benchmark import padding
 from annotated.benchmark.padding import curve, largest, main, measures, tokens, ways
-from annotated.data.batches import padding_waste, token_batches
+from annotated.data.batches import padding_of, token_batches
 from annotated.recipes import override, recipe_named
 
 
@@ -44,7 +44,7 @@ def test_fixed_sizes_make_as_many_batches_as_the_budget(made):
 
 def test_the_ways_differ_as_their_names_say(made):
     """Alike wastes little however it is cut; a budget keeps the largest batch small."""
-    waste = {way: padding_waste(batches).both for way, batches in made.items()}
+    waste = {way: padding_of(batches).both for way, batches in made.items()}
     assert max(waste["fixed-alike"], waste["budget-alike"]) < 0.1
     assert min(waste["fixed-random"], waste["budget-random"]) > 0.3
     assert max(largest(made[way]) for way in ("budget-random", "budget-alike")) <= 499
@@ -55,7 +55,7 @@ def test_measures_are_those_of_the_batches(made):
     found = measures(PAIRS, 499, seed=3)
     assert found["pairs"] == 997
     for way, batches in made.items():
-        assert found[f"padding_{way}"] == pytest.approx(padding_waste(batches).both, abs=1e-4)
+        assert found[f"padding_{way}"] == pytest.approx(padding_of(batches).both, abs=1e-4)
         assert found[f"batches_{way}"] == len(batches)
         counts = tokens(batches)
         assert sum(counts) == sum(1 + len(target) for _, target in PAIRS)
@@ -66,13 +66,13 @@ def test_measures_are_those_of_the_batches(made):
 
 def test_the_curve_has_a_point_for_each_budget_and_spread():
     points = curve(PAIRS, [499, 997], seed=3)
-    assert [(p["budget"], p["spread"]) for p in points] == [
-        (budget, spread) for budget in (499, 997) for spread in padding.SPREADS
+    assert [(p["budget"], p["length_noise"]) for p in points] == [
+        (budget, length_noise) for budget in (499, 997) for length_noise in padding.LENGTH_NOISES
     ]
     for point in points:
-        batches = list(token_batches(PAIRS, point["budget"], 3, spread=point["spread"]))
+        batches = list(token_batches(PAIRS, point["budget"], 3, length_noise=point["length_noise"]))
         assert point["batches"] == len(batches)
-        assert point["padding"] == pytest.approx(padding_waste(batches).both, abs=1e-4)
+        assert point["padding"] == pytest.approx(padding_of(batches).both, abs=1e-4)
     assert points[0]["padding"] < points[4]["padding"]
 
 
@@ -85,10 +85,10 @@ def test_multi30k_wastes_less_than_six_percent():
     pairs, _ = recipe.corpus.training_ids(recipe.corpus.tokenizer(), seed=0)
     assert len(pairs) == 29_000
     for budget in (2048, 4096):
-        assert padding_waste(token_batches(pairs, budget, 0)).both < 0.06
+        assert padding_of(token_batches(pairs, budget, 0)).both < 0.06
     how = recipe.training  # and as the recipe mixes them
-    own = token_batches(pairs, how.batch_tokens, 0, spread=how.spread)
-    assert padding_waste(own).both < 0.06
+    own = token_batches(pairs, how.batch_tokens, 0, length_noise=how.length_noise)
+    assert padding_of(own).both < 0.06
 
 
 def test_the_command_writes_a_record(tmp_path, monkeypatch, capsys):

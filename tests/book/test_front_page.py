@@ -8,8 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from annotated.analysis.swaps import swap_case, swap_cases
 from annotated.data import numbers
-from annotated.figures.swap import swap_case, swap_cases, swap_picture
+from annotated.figures.swap import swap_picture
 from annotated.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[2]

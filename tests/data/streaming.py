@@ -35,9 +35,9 @@ def peak() -> int:
 
 def write(folder: Path, megabytes: int) -> tuple[Path, Path]:
     """A plain and a compressed file, half a megabyte of different lines over and over."""
-    chance = random.Random(0)
-    words = ["".join(chance.choices(ascii_lowercase, k=3 + i % 9)) for i in range(1999)]
-    block = "".join(" ".join(chance.choices(words, k=19)) + "\n" for _ in range(3600)).encode()
+    rng = random.Random(0)
+    words = ["".join(rng.choices(ascii_lowercase, k=3 + i % 9)) for i in range(1999)]
+    block = "".join(" ".join(rng.choices(words, k=19)) + "\n" for _ in range(3600)).encode()
     source, target = folder / "big.en", folder / "big.de.gz"
     with open(source, "wb") as plain, gzip.open(target, "wb", compresslevel=1) as packed:
         for _ in range(1 + megabytes * 500_000 // len(block)):

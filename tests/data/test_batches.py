@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 from annotated.data import batches
 from annotated.data.batches import (
     Batch,
-    Waste,
+    Padding,
     batch_plan,
     collate,
     cuts,
     fixed_batches,
     micro_batches,
     pad,
-    padding_waste,
+    padding_of,
+    padding_of_lengths,
     pair_lengths,
     token_batches,
-    waste_of,
 )
 
 # What seed 3, epoch 2 must give on every processor and with every version of NumPy.
@@ -42,7 +42,7 @@ ids = st.lists(st.integers(3, 36), max_size=11)
 corpora = st.lists(st.tuples(ids, ids), min_size=1, max_size=37)
 budgets = st.integers(12, 97)  # the longest side has 11 pieces and one special id
 seeds = st.integers(0, 2**63)
-spreads = st.sampled_from([0.0, 1.0, 3.0, 1000.0])
+noises = st.sampled_from([0.0, 1.0, 3.0, 1000.0])
 
 
 def corpus(count, seed=0, longest=23):
@@ -84,14 +84,14 @@ class Watched(Sequence):
 
 
 class TestTokenBatches:
-    @given(corpora, budgets, seeds, st.integers(0, 5), spreads)
-    def test_every_pair_comes_exactly_once_as_it_is(self, pairs, budget, seed, epoch, spread):
-        found = [p for batch in token_batches(pairs, budget, seed, epoch, spread) for p in batch]
+    @given(corpora, budgets, seeds, st.integers(0, 5), noises)
+    def test_every_pair_comes_exactly_once_as_it_is(self, pairs, budget, seed, epoch, noise):
+        found = [p for batch in token_batches(pairs, budget, seed, epoch, noise) for p in batch]
         assert sorted(found) == sorted(pairs)
 
-    @given(corpora, budgets, seeds, spreads)
-    def test_the_budget_holds_on_both_sides_padding_included(self, pairs, budget, seed, spread):
-        for batch in token_batches(pairs, budget, seed, spread=spread):
+    @given(corpora, budgets, seeds, noises)
+    def test_the_budget_holds_on_both_sides_padding_included(self, pairs, budget, seed, noise):
+        for batch in token_batches(pairs, budget, seed, length_noise=noise):
             assert max(cells(batch)) <= budget
             tensors = collate(batch, 0, 1, 2)
             assert [tensors.source.numel(), tensors.target.numel()] == cells(batch)
@@ -102,11 +102,11 @@ class TestTokenBatches:
         filled = [max(cells(b)) / budget for b in token_batches(corpus(997), budget, seed=0)]
         assert mean(sorted(filled)[1:]) > 1 - 24 / budget
 
-    @given(corpora, budgets, seeds, st.integers(0, 5), spreads)
-    def test_seed_and_epoch_are_all_it_depends_on(self, pairs, budget, seed, epoch, spread):
-        one = list(token_batches(pairs, budget, seed, epoch, spread))
+    @given(corpora, budgets, seeds, st.integers(0, 5), noises)
+    def test_seed_and_epoch_are_all_it_depends_on(self, pairs, budget, seed, epoch, noise):
+        one = list(token_batches(pairs, budget, seed, epoch, noise))
         np.random.random()
-        assert list(token_batches(pairs, budget, seed, epoch, spread)) == one
+        assert list(token_batches(pairs, budget, seed, epoch, noise)) == one
 
     def test_the_order_is_the_same_in_every_process_and_for_good(self):
         """Also under another hash seed, and without the faster instructions of this processor."""
@@ -148,7 +148,7 @@ print([[source[0] for source, _ in batch] for batch in token_batches(pairs, 60, 
         rising = sum(a < b for a, b in zip(lengths, lengths[1:], strict=False))
         assert 0.3 < rising / len(lengths) < 0.7
 
-    def test_without_spread_both_sides_of_a_batch_are_alike(self):
+    def test_without_noise_both_sides_of_a_batch_are_alike(self):
         """Neighbours differ by one on the longer side, but for the rare lengths at the end."""
         differences = [
             max(spans)
@@ -164,20 +164,21 @@ print([[source[0] for source, _ in batch] for batch in token_batches(pairs, 60, 
         rising = sum(a < b for a, b in zip(batch, batch[1:], strict=False))
         assert 200 < rising < 300
 
-    def test_spread_buys_fair_samples_with_padding(self):
+    def test_length_noise_buys_fair_samples_with_padding(self):
         pairs = related(997)
         wasted, unlike = [], []
-        for spread in (0.0, 5.0, 1000.0):
-            batches = list(token_batches(pairs, 211, 0, spread=spread))
-            wasted.append(padding_waste(batches).both)
+        for noise in (0.0, 5.0, 1000.0):
+            batches = list(token_batches(pairs, 211, 0, length_noise=noise))
+            wasted.append(padding_of(batches).both)
             unlike.append(stdev(mean(len(source) for source, _ in batch) for batch in batches))
         assert wasted[0] < 0.05 < wasted[1] < wasted[2]
         assert unlike[2] < unlike[0] / 2  # nine sentences at random: a third
 
-    @given(corpora, budgets, seeds, spreads, st.integers(0, 40))
-    def test_what_is_skipped_is_neither_given_nor_read(self, pairs, budget, seed, spread, skip):
-        whole = list(token_batches(pairs, budget, seed, spread=spread))
-        assert list(token_batches(pairs, budget, seed, spread=spread, skip=skip)) == whole[skip:]
+    @given(corpora, budgets, seeds, noises, st.integers(0, 40))
+    def test_what_is_skipped_is_neither_given_nor_read(self, pairs, budget, seed, noise, skip):
+        whole = list(token_batches(pairs, budget, seed, length_noise=noise))
+        rest = list(token_batches(pairs, budget, seed, length_noise=noise, skip=skip))
+        assert rest == whole[skip:]
 
     @pytest.mark.parametrize("left", [0, 1, 3])
     def test_what_is_skipped_is_not_read(self, left):
@@ -195,37 +196,37 @@ print([[source[0] for source, _ in batch] for batch in token_batches(pairs, 60, 
         with pytest.raises(ValueError, match=rf"^pair {place} has 18 tokens; the budget is 17$"):
             list(token_batches(pairs, 17, seed=0))
 
-    def test_a_negative_spread_is_refused(self):
-        with pytest.raises(ValueError, match=r"^spread is -0\.5; expected 0 or more$"):
-            next(token_batches(corpus(13), 101, 0, spread=-0.5))
+    def test_a_negative_length_noise_is_refused(self):
+        with pytest.raises(ValueError, match=r"^length_noise is -0\.5; expected 0 or more$"):
+            next(token_batches(corpus(13), 101, 0, length_noise=-0.5))
 
     def test_no_pairs_make_no_batches(self):
         assert list(token_batches([], 101, seed=0)) == []
 
 
 class TestMicroBatches:
-    @given(corpora, budgets, seeds, spreads, st.integers(0, 60))
-    def test_it_goes_on_from_any_place_over_epochs(self, pairs, budget, seed, spread, start):
-        from_zero = micro_batches(pairs, budget, seed, spread)
+    @given(corpora, budgets, seeds, noises, st.integers(0, 60))
+    def test_it_goes_on_from_any_place_over_epochs(self, pairs, budget, seed, noise, start):
+        from_zero = micro_batches(pairs, budget, seed, noise)
         wanted = list(islice(from_zero, start, start + 23))
-        assert list(islice(micro_batches(pairs, budget, seed, spread, start), 23)) == wanted
+        assert list(islice(micro_batches(pairs, budget, seed, noise, start), 23)) == wanted
 
-    @given(corpora, budgets, seeds, spreads)
-    def test_it_is_one_epoch_after_the_other(self, pairs, budget, seed, spread):
+    @given(corpora, budgets, seeds, noises)
+    def test_it_is_one_epoch_after_the_other(self, pairs, budget, seed, noise):
         epochs = [
-            b for epoch in range(3) for b in token_batches(pairs, budget, seed, epoch, spread)
+            b for epoch in range(3) for b in token_batches(pairs, budget, seed, epoch, noise)
         ]
-        assert list(islice(micro_batches(pairs, budget, seed, spread), len(epochs))) == epochs
+        assert list(islice(micro_batches(pairs, budget, seed, noise), len(epochs))) == epochs
 
-    @given(corpora, budgets, seeds, spreads, st.integers(1, 5))
+    @given(corpora, budgets, seeds, noises, st.integers(1, 5))
     def test_processes_share_an_epoch_without_overlap_or_loss(
-        self, pairs, budget, seed, spread, world
+        self, pairs, budget, seed, noise, world
     ):
         """Each takes the places that leave its rank when divided by their number."""
         pairs = [([i, *source[:10]], target) for i, (source, target) in enumerate(pairs)]
-        places = len(list(token_batches(pairs, budget, seed, spread=spread)))
+        places = len(list(token_batches(pairs, budget, seed, length_noise=noise)))
         shares = [
-            by_first_id(islice(micro_batches(pairs, budget, seed, spread), rank, places, world))
+            by_first_id(islice(micro_batches(pairs, budget, seed, noise), rank, places, world))
             for rank in range(world)
         ]
         taken = [i for share in shares for batch in share for i in batch]
@@ -275,16 +276,16 @@ class TestPaddingWaste:
     def test_an_example(self):
         """Sources of 3 and 1 tokens in 2 × 3 places, targets of 2 and 5 in 2 × 5."""
         batches = [[([5, 7], [11]), ([], [13] * 4)]]
-        assert padding_waste(batches) == Waste(source=2 / 6, target=3 / 10, both=5 / 16)
+        assert padding_of(batches) == Padding(source=2 / 6, target=3 / 10, both=5 / 16)
 
-    @given(corpora, budgets, seeds, spreads)
-    def test_it_counts_the_places_without_a_token_in_the_tensors(self, pairs, budget, seed, spread):
-        batches = list(token_batches(pairs, budget, seed, spread=spread))
+    @given(corpora, budgets, seeds, noises)
+    def test_it_counts_the_places_without_a_token_in_the_tensors(self, pairs, budget, seed, noise):
+        batches = list(token_batches(pairs, budget, seed, length_noise=noise))
         tensors = [collate(batch, 0, 1, 2) for batch in batches]
-        waste = padding_waste(iter(batches))
+        waste = padding_of(iter(batches))
         lengths = pair_lengths(pairs)
-        plan = batch_plan(lengths, budget, seed, spread=spread)
-        assert waste_of(lengths[places] for places in plan) == waste
+        plan = batch_plan(lengths, budget, seed, length_noise=noise)
+        assert padding_of_lengths(lengths[places] for places in plan) == waste
         for name in ("source", "target"):
             sides = [getattr(batch, name) for batch in tensors]
             share = sum((x == 0).sum() for x in sides) / sum(x.numel() for x in sides)
@@ -292,21 +293,21 @@ class TestPaddingWaste:
         assert min(waste[:2]) - 1e-9 <= waste.both <= max(waste[:2]) + 1e-9
 
     def test_nothing_wastes_nothing(self):
-        assert padding_waste([]) == padding_waste([[([5], [7])]]) == Waste(0.0, 0.0, 0.0)
+        assert padding_of([]) == padding_of([[([5], [7])]]) == Padding(0.0, 0.0, 0.0)
 
 
 class TestFixedBatches:
-    @given(corpora, st.integers(1, 41), seeds, spreads)
-    def test_every_pair_comes_once_in_batches_of_one_size(self, pairs, size, seed, spread):
-        batches = list(fixed_batches(pairs, size, seed, spread=spread))
+    @given(corpora, st.integers(1, 41), seeds, noises)
+    def test_every_pair_comes_once_in_batches_of_one_size(self, pairs, size, seed, noise):
+        batches = list(fixed_batches(pairs, size, seed, length_noise=noise))
         assert sorted(pair for batch in batches for pair in batch) == sorted(pairs)
         smallest, *others = sorted(map(len, batches))
         assert 1 <= smallest <= size and others == [size] * (len(batches) - 1)
 
-    def test_spread_decides_how_alike_they_are_as_with_a_budget(self):
+    def test_length_noise_decides_how_alike_they_are_as_with_a_budget(self):
         waste = [
-            padding_waste(fixed_batches(related(997), 17, 0, spread=spread)).both
-            for spread in (0.0, 5.0, 1000.0)
+            padding_of(fixed_batches(related(997), 17, 0, length_noise=noise)).both
+            for noise in (0.0, 5.0, 1000.0)
         ]
         assert waste[0] < 0.06 < waste[1] < waste[2]
 

@@ -169,7 +169,7 @@ def test_an_epoch_holds_some_bytes_a_pair_and_no_ids(tmp_path):
 def test_a_plan_takes_the_memory_that_it_says():
     lengths = np.random.default_rng(0).integers(1, 41, (100_003, 2)).astype(np.int32)
     tracemalloc.start()
-    plan = batch_plan(lengths, 25_000, 0, spread=1.0)
+    plan = batch_plan(lengths, 25_000, 0, length_noise=1.0)
     now, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sum(map(len, plan)) == 100_003

@@ -1,4 +1,4 @@
-"""The numbers corpus against spellers written apart from it, and its split against chance."""
+"""The numbers corpus against spellers written apart from it, and its split against rng."""
 
 import inspect
 import random

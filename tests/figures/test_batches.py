@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from annotated.data.batches import padding_waste, token_batches
+from annotated.data.batches import padding_of, token_batches
 from annotated.figures.batches import GAP, learning_by_batches, packed, packed_batches
 from annotated.figures.style import BLUE, RED
 
@@ -32,7 +32,7 @@ def test_the_share_of_red_is_the_waste(pairs, budget, side):
     picture = packed(batches, side)
     red, blue = count(picture, RED), count(picture, BLUE)
     assert blue == sum(1 + len(pair[side]) for pair in pairs)
-    assert red / (red + blue) == pytest.approx(padding_waste(batches)[side])
+    assert red / (red + blue) == pytest.approx(padding_of(batches)[side])
 
 
 def test_rectangles_stand_apart_on_one_line_with_the_longest_row_at_the_bottom():

@@ -6,8 +6,8 @@ import torch
 from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
-from annotated.data.tokenizer import Tokenizer
-from annotated.figures.decoding import BAR, READ, REST, decoding_loop, percent, spellings
+from annotated.data.tokenizer import Tokenizer, spellings
+from annotated.figures.decoding import BAR, READ, REST, decoding_loop, percent
 from annotated.figures.style import BLUE, GREY, ORANGE
 
 NAMES = ["PAD", "BOS", "EOS", "␣ein", "und", "zwan", "zig"]

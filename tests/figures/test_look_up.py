@@ -6,7 +6,8 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 
-from annotated.figures.look_up import hard_weights, slide, soft_look_up
+from annotated.analysis.look_up import hard_weights, slide
+from annotated.figures.look_up import soft_look_up
 
 KEYS = ["three", "forty", "-", "two", "EOS"]
 

@@ -3,14 +3,14 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from annotated.figures.regularization import confidence
+from annotated.figures.regularization import probability_of_right
 
 SHARES = {"smoothed": [0.0, 0.1, 0.2, 0.3, 0.4], "plain": [0.02, 0.0, 0.0, 0.0, 0.98]}
 
 
 @pytest.fixture
 def sure():
-    yield confidence(SHARES, {"smoothed": 0.93})
+    yield probability_of_right(SHARES, {"smoothed": 0.93})
     plt.close("all")
 
 
@@ -25,7 +25,7 @@ def test_bars_are_the_shares_of_equal_bins_from_0_to_1(sure):
 
 
 def test_the_picture_can_begin_further_right():
-    fig = confidence(SHARES, {}, start=0.6)
+    fig = probability_of_right(SHARES, {}, start=0.6)
     assert fig.axes[-1].get_xlim() == (0.6, 1)
     plt.close(fig)
 
@@ -45,7 +45,7 @@ def test_each_histogram_is_named(sure):
 
 def test_shares_that_are_not_shares_are_refused():
     with pytest.raises(ValueError, match="plain add up to 0.900, expected 1"):
-        confidence({"plain": [0.5, 0.4]}, {})
+        probability_of_right({"plain": [0.5, 0.4]}, {})
     plt.close("all")
 
 

@@ -7,17 +7,12 @@ import torch
 from matplotlib.colors import same_color
 from matplotlib.offsetbox import AnnotationBbox, TextArea
 
+from annotated.analysis.interventions import Swap
+from annotated.analysis.swaps import Case, memory_of, swap_case, swap_cases
 from annotated.data import numbers
 from annotated.figures.style import GREY, ORANGE
-from annotated.figures.swap import (
-    Case,
-    memory_of,
-    swap_case,
-    swap_cases,
-    swap_picture,
-)
+from annotated.figures.swap import swap_picture
 from annotated.translation import Translator
-from annotated.translation.interventions import Swap
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ VARIANTS = {
 def _build(dtype=torch.float32, shake=True, seed=0, **overrides):
     """A small model in eval mode.
 
-    ``shake`` moves the biases and norms away from the zeros and ones they start from: otherwise
+    `shake` moves the biases and norms away from the zeros and ones they start from: otherwise
     a test couldn't see one that is lost or used in the wrong place.
     """
     torch.manual_seed(seed)
@@ -102,7 +102,7 @@ def _unchecked_modules():
 
 @pytest.fixture
 def plain(_unchecked_modules) -> ModuleType:
-    """``annotated.model`` as users import it: no wrapper checks shapes at run time.
+    """`annotated.model` as users import it: no wrapper checks shapes at run time.
 
     torch.compile can't trace those wrappers, and they would answer a wrong argument before our
     own checks do. The modules stand in sys.modules for the length of the test, because that is

@@ -19,7 +19,7 @@ DEVIATIONS = {
 
 @pytest.fixture
 def build_plain(build, plain):
-    """``build``, with the classes of the package that checks no shapes."""
+    """`build`, with the classes of the package that checks no shapes."""
 
     def make(training=False, **overrides):
         config = plain.TransformerConfig(**(vars(build().config) | overrides))

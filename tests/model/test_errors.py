@@ -14,7 +14,7 @@ SOURCE, TARGET = torch.tensor([[5, 3, 7]]), torch.tensor([[1, 4]])
 
 
 def refuses(call, *words):
-    """``call`` raises a ValueError in one line that has each of the words."""
+    """`call` raises a ValueError in one line that has each of the words."""
     with pytest.raises(ValueError) as error:
         call()
     message = str(error.value)

@@ -31,9 +31,9 @@ def no_data(monkeypatch, tmp_path):
 def sentences(count: int, seed: int, target: str = "de") -> list[tuple[str, str]]:
     """Different sentence pairs: some numbers in words, two or three in each."""
     drawn = numbers.draw(5 * count, seed, lambda number: True)
-    chance, found = random.Random(seed), {}
+    rng, found = random.Random(seed), {}
     while len(found) < count:
-        some = [drawn.pop() for _ in range(chance.choice((2, 3)))]
+        some = [drawn.pop() for _ in range(rng.choice((2, 3)))]
         pairs = numbers.pairs(some, "en", target)
         one, other = (", ".join(side).capitalize() + "." for side in zip(*pairs, strict=True))
         found[one] = other

@@ -96,7 +96,7 @@ class TestPaper:
         # Nothing of ours is switched on, and batches are as even as §5.1 asks.
         ours = {"factor": 1.0, "warmup": True, "precision": "float32", "compile": False}
         assert {name: getattr(training, name) for name in ours} == ours
-        assert training.spread == TrainingConfig().spread
+        assert training.length_noise == TrainingConfig().length_noise
 
     @pytest.mark.parametrize("size", ["base", "big"])
     def test_the_numbers_are_those_of_the_paper_as_this_package_states_it(self, size):

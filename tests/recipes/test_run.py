@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotated import records
-from annotated.data.batches import padding_waste, token_batches
+from annotated.data.batches import padding_of, token_batches
 from annotated.data.tokenizer import Tokenizer
 from annotated.recipes import (
     RECIPES,
@@ -107,11 +107,11 @@ class TestRun:
 
     def test_it_tells_what_padding_takes_of_the_batches_of_the_first_epoch(self, run, miniature):
         pairs, _ = miniature.corpus.training_ids(run[0].translator.tokenizer, 3)
-        training = replace(miniature.training, batch_tokens=124, micro_batches=2, spread=2.0)
+        training = replace(miniature.training, batch_tokens=124, micro_batches=2, length_noise=2.0)
         other = train(replace(miniature, training=training), 3)
-        for made, spread in ((run[0], 6.0), (other, 2.0)):
-            waste = padding_waste(token_batches(pairs, 62 - (spread == 6), 3, spread=spread))
-            assert 0 < waste.both == pytest.approx(made.padding)
+        for made, noise in ((run[0], 6.0), (other, 2.0)):
+            batches = token_batches(pairs, 62 - (noise == 6), 3, length_noise=noise)
+            assert 0 < padding_of(batches).both == pytest.approx(made.padding)
         assert run[0].padding != other.padding
 
     def test_a_folder_keeps_no_run_of_another_model(self, miniature, tmp_path):

@@ -67,7 +67,7 @@ def trained(annotated, name, folder, out, *options):
 
 
 def check_stages(said, name, folder, out, train, dropped, dev, test):
-    """All that a run leaves, stage by stage. ``dropped``: pairs that cleaning must leave out."""
+    """All that a run leaves, stage by stage. `dropped`: pairs that cleaning must leave out."""
     recipe, target = RECIPES[name], name.split("-")[2]
     lines = said.splitlines()
     # Cleaning, counted.

@@ -38,7 +38,7 @@ RECIPE = Recipe(
     Copying(count=101, longest=3),
     TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1, dropout=0.3),
     TrainingConfig(
-        steps=13, batch_tokens=124, micro_batches=4, spread=3.0, warmup_steps=5, average=3,
+        steps=13, batch_tokens=124, micro_batches=4, length_noise=3.0, warmup_steps=5, average=3,
         average_every=3,
     ),
 )
@@ -131,7 +131,7 @@ def run_to_a_point(folder: Path, count: int, notes: Path) -> None:
 
 
 def kill(base: Path, seed: int, times: int) -> None:
-    chance, begun = random.Random(seed), time.perf_counter()
+    rng, begun = random.Random(seed), time.perf_counter()
     assert not wait(fork(partial(run, base / "never")))
     lasts, notes = time.perf_counter() - begun, base / "points"
     killed, folders = 0, 0
@@ -141,11 +141,11 @@ def kill(base: Path, seed: int, times: int) -> None:
         while alive and killed < times:
             if killed % 3 == 0:  # by the clock; safetensors writes as it does
                 child = fork(partial(run, folder))
-                time.sleep(chance.uniform(0, lasts))
+                time.sleep(rng.uniform(0, lasts))
                 os.kill(child, signal.SIGKILL)
                 point = "by the clock"
             else:
-                child = fork(partial(run_to_a_point, folder, chance.randint(1, 67), notes))
+                child = fork(partial(run_to_a_point, folder, rng.randint(1, 67), notes))
                 point = ""
             alive = wait(child)
             killed += alive

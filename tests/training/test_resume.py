@@ -68,7 +68,7 @@ def never(tmp_path_factory):
 def assert_ends_as(never, folder, updates):
     """Go on to the end in a new process's place, and compare with the run that nothing stopped.
 
-    ``updates`` are those made before; what a stop undid may be made again, and must be the same.
+    `updates` are those made before; what a stop undid may be made again, and must be the same.
     """
     last = trainer(folder, weights=1 if InFolder(folder, RUN).steps() else 0)
     done = {update.step: update for update in updates}

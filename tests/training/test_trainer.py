@@ -253,7 +253,7 @@ class TestMicroBatches:
 
     def test_they_share_the_budget_of_an_update(self):
         config = replace(CONFIG, batch_tokens=61 * 3, micro_batches=3)
-        stream = micro_batches(corpus(), 61, 5, config.spread)
+        stream = micro_batches(corpus(), 61, 5, config.length_noise)
         updates = list(Trainer(build(), config, seed=5).updates(corpus()))
         assert len(updates) == 7
         for batches in updates:

@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 import pytest
 
-from annotated import records
+from annotated import machine, records
 from annotated.translation.bleu import Bleu, bleu_13a, bleu_literature, moses_tokens
 
 SACREBLEU = f"version:{version('sacrebleu')}"
@@ -266,7 +266,7 @@ class TestRecord:
         score = bleu(HYPOTHESES, [REFERENCES])
         assert score.metric == {"value": score.value, "signature": score.signature}
         record = records.Record(
-            **records.this_machine(), experiment="some-corpus", command="annotated evaluate",
+            **machine.this_machine(), experiment="some-corpus", command="annotated evaluate",
             recipe=None, seed=0, commit="unknown", precision="float32", seconds=1.5,
             tokens_per_update=None, curve=[], metrics={score.name: score.metric},
             date="2024-02-29",

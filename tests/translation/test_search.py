@@ -56,7 +56,7 @@ def argmax_loop(model, source, extra_length):
 
 
 def always_says(word, **overrides):
-    """A Transformer whose last norm gives one vector whatever comes in: that of ``word``."""
+    """A Transformer whose last norm gives one vector whatever comes in: that of `word`."""
     model = build(**overrides)
     with torch.no_grad():
         end = model.decoder.layers[-1].sublayer_3.norm
@@ -184,7 +184,7 @@ class TestLength:
 class Scripted(nn.Module):
     """Says what a table says, from start, step and select alone: all that a search may use.
 
-    ``table[source word][step]`` is the distribution; the cache is the source words and a clock.
+    `table[source word][step]` is the distribution; the cache is the source words and a clock.
     """
 
     class Cache:

@@ -6,21 +6,13 @@ import pytest
 import torch
 
 from annotated import records
+from annotated.analysis.scores import memory_cosine, perplexity, probability_of_right
 from annotated.data.batches import collate
 from annotated.model import Transformer, TransformerConfig
 from annotated.recipes import RECIPES, Copying, settings
 from annotated.training import TrainingConfig
-from annotated.training.perplexity import perplexity
 from annotated.variations import ablations
-from annotated.variations.ablations import (
-    ABLATIONS,
-    BINS,
-    ablation,
-    alikeness,
-    confidence,
-    histogram,
-    main,
-)
+from annotated.variations.ablations import ABLATIONS, BINS, ablation, histogram, main
 
 PLAIN = RECIPES["numbers-en-de"]
 PAIRS = [([5, 6, 7], [7, 5]), ([5], [6, 6, 6, 5, 3]), ([3, 4, 5, 6, 7], [4])]
@@ -62,7 +54,7 @@ class TestSettings:
 class TestConfidence:
     def test_it_is_the_softmax_at_each_label_and_pads_do_not_count(self, model):
         model.eval()
-        found = confidence(model, [batch()])
+        found = probability_of_right(model, [batch()])
         expected = []
         for pair in PAIRS:  # each alone: no padding at all
             one = batch([pair])
@@ -72,13 +64,13 @@ class TestConfidence:
         torch.testing.assert_close(found, torch.stack(expected))
 
     def test_its_geometric_mean_is_one_over_the_perplexity(self, model):
-        found = confidence(model, [batch(PAIRS[:2]), batch(PAIRS[2:])])
+        found = probability_of_right(model, [batch(PAIRS[:2]), batch(PAIRS[2:])])
         mean = found.log().mean().exp().item()
         assert 1 / mean == pytest.approx(perplexity(model, [batch()]), rel=1e-5)
 
     def test_no_dropout_and_the_mode_comes_back(self, model):
         model.train()
-        first, second = confidence(model, [batch()]), confidence(model, [batch()])
+        first, second = (probability_of_right(model, [batch()]) for _ in range(2))
         assert torch.equal(first, second) and model.training
 
 
@@ -88,13 +80,13 @@ class TestAlikeness:
         vectors = torch.cat([model.encode(batch([pair]).source)[0] for pair in PAIRS])
         cosines = [torch.cosine_similarity(a, b, dim=0) for a in vectors for b in vectors]
         mean = torch.stack(cosines).mean().item()
-        assert alikeness(model, [batch()]) == pytest.approx(mean, abs=1e-5)
+        assert memory_cosine(model, [batch()]) == pytest.approx(mean, abs=1e-5)
 
     def test_it_is_1_when_all_point_the_same_way(self, model):
         norm = model.encoder.layers[-1].sublayer_2.norm
         torch.nn.init.zeros_(norm.weight)
         torch.nn.init.ones_(norm.bias)
-        assert alikeness(model, [batch()]) == pytest.approx(1.0)
+        assert memory_cosine(model, [batch()]) == pytest.approx(1.0)
 
 
 class TestHistogram:
@@ -112,7 +104,7 @@ class TestHistogram:
 def small(monkeypatch):
     """A recipe of seconds in place of the numbers."""
     training = TrainingConfig(
-        steps=20, batch_tokens=61, spread=6.0, warmup_steps=3, average=2, average_every=2
+        steps=20, batch_tokens=61, length_noise=6.0, warmup_steps=3, average=2, average_every=2
     )
     model = TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1)
     recipe = replace(

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from annotated import records
+from annotated.analysis.scores import token_accuracy
 from annotated.data import numbers
 from annotated.model import (
     Transformer,
@@ -21,7 +22,6 @@ from annotated.model import (
 from annotated.recipes import RECIPES, Report, settings, train
 from annotated.recipes.corpus import batches_of
 from annotated.recipes.exact import encoded
-from annotated.training.perplexity import foreseen
 from annotated.translation.search import greedy_search
 from annotated.variations import controls
 from annotated.variations.controls import (
@@ -318,19 +318,20 @@ class TestRun:
         assert (record.seed, record.recipe) == (3, RECIPE)
         assert record.column("step") == list(range(1, 21))
         value = {name: metric["value"] for name, metric in record.metrics.items()}
-        for name in ("exact", "foreseen", "exact_six_digits", "same_bag"):
+        for name in ("exact", "token_accuracy", "exact_six_digits", "same_bag"):
             assert 0 <= value[name] <= 1
         assert value["tested"] == 23 and value["perplexity"] > 1
-        assert all(0 <= share <= 1 for share in record.column("foreseen"))
+        assert all(0 <= share <= 1 for share in record.column("token_accuracy"))
 
     def test_the_share_foreseen_is_of_the_batches_given_and_changes_as_it_learns(self, small):
         recipe, report = RECIPES[RECIPE], Report({"old": {"value": 7.0}}, [], {})
         made = train(recipe, 0).translator
         seen = batches_of(encoded(recipe.corpus.held_out(11, 1), made.tokenizer), made.tokenizer)
         found = controls.measured(report, made, seen).metrics
-        assert 0 < found["foreseen"]["value"] == round(foreseen(made.model, seen), 4) < 1
+        measured = found["token_accuracy"]["value"]
+        assert 0 < measured == round(token_accuracy(made.model, seen), 4) < 1
         assert found["old"] == {"value": 7.0}
-        assert len(set(controls.run("none", 0).column("foreseen"))) > 1
+        assert len(set(controls.run("none", 0).column("token_accuracy"))) > 1
 
     def test_each_is_trained_as_it_is_named(self, small):
         losses = {name: tuple(controls.run(name, 0).column("loss")) for name in CONTROLS}

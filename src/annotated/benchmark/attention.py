@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from annotated import paper, records
+from annotated import machine, paper, records
 from annotated.commands import RecordParser
 from annotated.contenders import additive_attention
 from annotated.model import scaled_dot_product_attention
@@ -40,12 +40,12 @@ WAYS: dict[str, Way] = {
 def inputs(length: int, seed: int = 0) -> list[Tensor]:
     """q, K, V, W_q, W_k and w of one sentence in all heads of a base model's layer: n = m."""
     heads, d_k = paper.BASE.heads, paper.BASE.d_k
-    chance = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     sequences, square = (1, heads, length, d_k), (d_k, d_k)
     shapes = [sequences, sequences, sequences, square, square, (d_k,)]
     scales = [1.0, 1.0, 1.0, *[d_k**-0.5] * 3]  # so that scores are of the size of 1
     return [
-        (torch.randn(shape, generator=chance) * scale).requires_grad_()
+        (torch.randn(shape, generator=rng) * scale).requires_grad_()
         for shape, scale in zip(shapes, scales)
     ]
 
@@ -64,14 +64,14 @@ class _Largest(TorchDispatchMode):
 
 
 def largest_bytes(run: Callable[..., object], *given: Tensor) -> int:
-    """The largest single result of all operations of ``run(*given)``, in bytes."""
+    """The largest single result of all operations of `run(*given)`, in bytes."""
     with _Largest() as mode:
         run(*given)
     return mode.bytes
 
 
 def kept_bytes(run: Callable[..., object], *given: Tensor) -> int:
-    """What ``run(*given)`` keeps for its backward pass, in bytes; no memory counts twice."""
+    """What `run(*given)` keeps for its backward pass, in bytes; no memory counts twice."""
     kept: dict[int, Tensor] = {}
 
     def keep(x: Tensor) -> Tensor:
@@ -86,9 +86,9 @@ def kept_bytes(run: Callable[..., object], *given: Tensor) -> int:
 
 
 def sample(way: str, given: Sequence[Tensor], backward: bool, repeats: int = 1) -> float:
-    """Seconds of processor time of one pass, the mean of ``repeats``.
+    """Seconds of processor time of one pass, the mean of `repeats`.
 
-    Processor time, because other programs run too. With ``backward`` it is
+    Processor time, because other programs run too. With `backward` it is
     the forward pass and the gradients of all six inputs that the way uses.
     """
     used = given if way == "additive" else given[:-1]
@@ -116,9 +116,9 @@ def measure(lengths: Sequence[int], rounds: int, seed: int) -> list[dict[str, Nu
         sample(way, made[n], backward)
         once = sample(way, made[n], backward)
         repeats[n, backward, way] = max(1, round(LEAST / max(once, 1e-6)))
-    points, chance = [], random.Random(seed)
+    points, rng = [], random.Random(seed)
     for _ in range(rounds):
-        chance.shuffle(runs)
+        rng.shuffle(runs)
         taken = {
             (n, backward, way): sample(way, made[n], backward, repeats[n, backward, way])
             for n, backward, way in runs
@@ -171,7 +171,7 @@ def attention_record(seed: int, command: str) -> Record:
     return Record(
         experiment=EXPERIMENT, command=command, recipe=None, seed=seed, precision="float32",
         seconds=round(time.perf_counter() - start, 1), tokens_per_update=None, curve=points,
-        metrics=records.as_metrics(found), **records.here_and_now(),
+        metrics=records.as_metrics(found), **machine.here_and_now(),
     )
 
 

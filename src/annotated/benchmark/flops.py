@@ -41,7 +41,7 @@ class Work(NamedTuple):
 
 
 def work(config: TransformerConfig, sentences: int, source: int, target: int) -> Work:
-    """§3: the products of ``model(source, target)``, ids (sentences, source) and (…, target).
+    """§3: the products of `model(source, target)`, ids (sentences, source) and (…, target).
 
     The lengths are those of the tensors, in tokens: padding is computed too.
     Masked attention is counted in full, though a kernel may skip the half
@@ -93,8 +93,8 @@ class Cost(NamedTuple):
 def paper_cost(name: str, length: int = 25) -> Cost:
     """§5.2, §6.1: the cost of the paper's run "base" or "big" (English-German).
 
-    ``counted`` takes batches of §5.1's tokens without padding, in sentences
-    of ``length`` pieces on each side. Raises ValueError for another name.
+    `counted` takes batches of §5.1's tokens without padding, in sentences
+    of `length` pieces on each side. Raises ValueError for another name.
     """
     if name not in ("base", "big"):
         raise ValueError(f"name is {name!r}; expected 'base' or 'big'")

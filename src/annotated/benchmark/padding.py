@@ -14,14 +14,14 @@ from dataclasses import replace
 
 import torch
 
-from annotated import records
+from annotated import machine, records
 from annotated.commands import RecordParser
 from annotated.data.batches import (
     Pair,
     batch_plan,
     collate,
     fixed_batches,
-    padding_waste,
+    padding_of,
     pair_lengths,
     token_batches,
 )
@@ -30,9 +30,9 @@ from annotated.recipes import Recipe, override, recipe_named
 from annotated.records import Number, Record
 from annotated.training import Trainer
 
-RANDOM = 1e6  # a spread so large that lengths decide nothing
+RANDOM = 1e6  # a length_noise so large that lengths decide nothing
 BUDGETS = (4096, 25_000)  # beside the recipe's own
-SPREADS = (0.0, 1.0, 2.0, 6.0, RANDOM)
+LENGTH_NOISES = (0.0, 1.0, 2.0, 6.0, RANDOM)
 SAMPLE, ROUNDS = 2000, 5  # pairs that are trained on to be timed, and how often
 
 Batches = list[list[Pair]]
@@ -47,9 +47,9 @@ def ways(pairs: Sequence[Pair], budget: int, seed: int) -> dict[str, Batches]:
     count = len(batch_plan(pair_lengths(pairs), budget, seed))
     size = math.ceil(len(pairs) / count)
     return {
-        "fixed-random": list(fixed_batches(pairs, size, seed, spread=RANDOM)),
+        "fixed-random": list(fixed_batches(pairs, size, seed, length_noise=RANDOM)),
         "fixed-alike": list(fixed_batches(pairs, size, seed)),
-        "budget-random": list(token_batches(pairs, budget, seed, spread=RANDOM)),
+        "budget-random": list(token_batches(pairs, budget, seed, length_noise=RANDOM)),
         "budget-alike": list(token_batches(pairs, budget, seed)),
     }
 
@@ -91,7 +91,7 @@ def measures(pairs: Sequence[Pair], budget: int, seed: int) -> dict[str, Number]
     """What padding takes in each of the `ways`, and how uneven batches are."""
     found: dict[str, Number] = {"pairs": len(pairs)}
     for way, batches in ways(pairs, budget, seed).items():
-        waste, counts = padding_waste(batches), tokens(batches)
+        waste, counts = padding_of(batches), tokens(batches)
         found |= {
             f"padding_{way}": round(waste.both, 4),
             f"padding_source_{way}": round(waste.source, 4),
@@ -105,14 +105,15 @@ def measures(pairs: Sequence[Pair], budget: int, seed: int) -> dict[str, Number]
 
 
 def curve(pairs: Sequence[Pair], budgets: Sequence[int], seed: int) -> list[dict[str, Number]]:
-    """Padding for each budget and spread."""
+    """Padding for each budget and length_noise."""
     points = []
     for budget in budgets:
-        for spread in SPREADS:
-            batches = list(token_batches(pairs, budget, seed, spread=spread))
-            padding = round(padding_waste(batches).both, 4)
+        for length_noise in LENGTH_NOISES:
+            batches = list(token_batches(pairs, budget, seed, length_noise=length_noise))
+            padding = round(padding_of(batches).both, 4)
             points.append({
-                "budget": budget, "spread": spread, "padding": padding, "batches": len(batches),
+                "budget": budget, "length_noise": length_noise, "padding": padding,
+                "batches": len(batches),
             })
     return points
 
@@ -134,7 +135,7 @@ def padding_record(recipe: Recipe, seed: int, command: str) -> Record:
         experiment=f"padding-{recipe.name}", command=command, recipe=recipe.name, seed=seed,
         precision=recipe.training.precision, seconds=round(time.perf_counter() - start, 1),
         tokens_per_update=round(statistics.mean(counts)), curve=points,
-        metrics=records.as_metrics(found), **records.here_and_now(),
+        metrics=records.as_metrics(found), **machine.here_and_now(),
     )
 
 

@@ -20,8 +20,9 @@ import torch
 from annotated import paper
 from annotated.benchmark.flops import work
 from annotated.data.batches import Batch, batch_plan, collate
+from annotated.machine import here_and_now
 from annotated.model import Transformer, TransformerConfig
-from annotated.records import Record, as_metrics, here_and_now
+from annotated.records import Record, as_metrics
 from annotated.training import Trainer, TrainingConfig
 
 # A log-normal length of the source, in pieces without EOS, and a log-normal ratio of target to
@@ -36,7 +37,7 @@ BATCHES = 8  # different ones, over and over: a run on one shape alone would fla
 
 
 class Product(NamedTuple):
-    """One timing of a product of two ``size`` × ``size`` matrices."""
+    """One timing of a product of two `size` × `size` matrices."""
 
     size: int
     seconds: float
@@ -71,7 +72,7 @@ def matrix_rate(
 ) -> Rate:
     """FLOPs per second of square products of random numbers, over `SIZES`.
 
-    Random, because zeros multiply faster on some chips. ``seconds`` are shared
+    Random, because zeros multiply faster on some chips. `seconds` are shared
     by the sizes: each gets three to nine timings, and sizes that one alone
     would take too long are left out. float32 is what torch is set to do with
     it, by default the full precision.
@@ -104,7 +105,7 @@ def _expected(last: Product, size: int) -> float:
 
 
 def timed(run: Callable[[], object], device: torch.device) -> float:
-    """Seconds until the device has done what ``run`` asks of it."""
+    """Seconds until the device has done what `run` asks of it."""
     _wait(device)
     start = time.perf_counter()
     run()
@@ -118,18 +119,18 @@ def _wait(device: torch.device) -> None:
 
 
 def sentence_lengths(count: int, seed: int, longest: int = LONGEST) -> np.ndarray:
-    """§5.1: pieces of source and target, (count, 2), EOS aside: 1 to ``longest``."""
-    chance = np.random.default_rng(seed)
-    source = chance.lognormal(*SOURCE_LOG, size=count)
-    target = source * chance.lognormal(*RATIO_LOG, size=count)
+    """§5.1: pieces of source and target, (count, 2), EOS aside: 1 to `longest`."""
+    rng = np.random.default_rng(seed)
+    source = rng.lognormal(*SOURCE_LOG, size=count)
+    target = source * rng.lognormal(*RATIO_LOG, size=count)
     lengths = np.stack([source, target], axis=1).round().clip(1, longest)
     return lengths.astype(np.int32)
 
 
 def full_batches(config: TransformerConfig, budget: int, count: int, seed: int) -> list[Batch]:
-    """§5.1: ``count`` batches of random ids, each at least half full.
+    """§5.1: `count` batches of random ids, each at least half full.
 
-    They are among those that `batch_plan` makes of ``POOL`` sentences. The
+    They are among those that `batch_plan` makes of `POOL` sentences. The
     budget is in tokens a side, padding included; no id is a special one but
     BOS and EOS in their places. Raises ValueError for a budget under 8.
     """
@@ -137,14 +138,14 @@ def full_batches(config: TransformerConfig, budget: int, count: int, seed: int) 
         raise ValueError(f"budget is {budget}; expected at least 8 tokens")
     longest = min(LONGEST, budget - 1)
     words = [i for i in range(config.vocab_size) if i not in _special(config)]
-    chance, found = random.Random(seed), []
+    rng, found = random.Random(seed), []
     for attempt in itertools.count(seed):
         lengths = sentence_lengths(POOL, attempt, longest)
         for places in batch_plan(lengths, budget, attempt):
             if 2 * len(places) * (1 + lengths[places].max()) <= budget:
                 continue
             rows = [
-                tuple(chance.choices(words, k=length) for length in pair)
+                tuple(rng.choices(words, k=length) for length in pair)
                 for pair in lengths[places].tolist()
             ]
             found.append(collate(rows, *_special(config)))
@@ -169,8 +170,8 @@ class Sample(NamedTuple):
 class Steps:
     """§5.2: the updates timed, and what they needed.
 
-    ``budget`` is in tokens a side and update, padding included; ``padding``
-    the share of it that was padding, 0 to 1. ``peak_bytes`` is the device's
+    `budget` is in tokens a side and update, padding included; `padding`
+    the share of it that was padding, 0 to 1. `peak_bytes` is the device's
     memory at most, on a CPU that of the whole process; None if unknown.
     """
 
@@ -190,7 +191,7 @@ class Steps:
         return tuple(quantiles([s.seconds for s in self.samples], n=4, method="inclusive"))
 
     def per_second(self, name: str) -> float:
-        """Median of a sample's ``name`` ("target_tokens", "flops", …) per second."""
+        """Median of a sample's `name` ("target_tokens", "flops", …) per second."""
         return median(getattr(sample, name) / sample.seconds for sample in self.samples)
 
 
@@ -208,9 +209,9 @@ def step_time(
 ) -> Steps:
     """§5.2: time updates of a fresh model ("base", "big" or a configuration).
 
-    ``budget`` tokens a side and update, divided among ``micro_batches``;
+    `budget` tokens a side and update, divided among `micro_batches`;
     where a GPU's memory is too small for them, among twice as many, and so
-    on. Stops after ``samples`` updates or ``seconds``, but not before three.
+    on. Stops after `samples` updates or `seconds`, but not before three.
     Updates to warm up come before: one on a CPU, every batch once on a GPU.
     """
     config = getattr(TransformerConfig, model)() if isinstance(model, str) else model
@@ -309,8 +310,8 @@ def step_record(
     """§5.2: the times as a record, the chip's matrix rate beside them.
 
     Raw samples are the points of the curve: updates have tokens (without
-    padding, a side), products of the matrix rate have a ``matrix_size``.
-    ``utilisation`` is the updates' FLOPs per second over the matrix rate.
+    padding, a side), products of the matrix rate have a `matrix_size`.
+    `utilisation` is the updates' FLOPs per second over the matrix rate.
     """
     first, middle, third = steps.seconds
     flops = steps.per_second("flops")

@@ -19,8 +19,8 @@ def additive_attention(
     """§3.2.1: softmax of w · tanh(q W_q + k W_k), times V; and the weights.
 
     The score of Bahdanau et al. (2015), a network with one hidden layer of
-    d_a units; ``w_q``, ``w_k`` and ``w`` are its parameters. The rest is as
-    in `scaled_dot_product_attention`: ``mask`` broadcasts to (*batch, n, m)
+    d_a units; `w_q`, `w_k` and `w` are its parameters. The rest is as
+    in `scaled_dot_product_attention`: `mask` broadcasts to (*batch, n, m)
     and True may attend; ValueError if it does not fit. Each row of the
     weights sums to 1, or is zero where nothing is allowed.
     """

@@ -19,8 +19,8 @@ Places = Int[np.ndarray, "_sentences"]  # _: each its own number
 class Batch:
     """Ids of some sentence pairs, padded on the right.
 
-    ``source`` ends in EOS; ``target`` begins with BOS and is what the decoder
-    reads; ``labels`` is the same one place to the left, ends in EOS, and is
+    `source` ends in EOS; `target` begins with BOS and is what the decoder
+    reads; `labels` is the same one place to the left, ends in EOS, and is
     what it must say. All are int64, (sentences, length).
     """
 
@@ -50,35 +50,35 @@ def collate(pairs: Sequence[Pair], pad_id: int, bos_id: int, eos_id: int) -> Bat
 
 def token_batches(
     pairs: Sequence[Pair], budget: int, seed: int, epoch: int = 0,
-    spread: float = 0.0, skip: int = 0,
+    length_noise: float = 0.0, skip: int = 0,
 ) -> Iterator[list[Pair]]:
-    """One epoch: every pair once, in batches of at most ``budget`` tokens.
+    """One epoch: every pair once, in batches of at most `budget` tokens.
 
     The budget holds on each side, padding included, with one special id a
     sentence. Which pairs share a batch, and the order of batches, follow from
-    seed and epoch alone. The first ``skip`` batches are left out unread.
+    seed and epoch alone. The first `skip` batches are left out unread.
     Raises ValueError for a pair that no batch can hold.
     """
-    plan = batch_plan(pair_lengths(pairs), budget, seed, epoch, spread)
+    plan = batch_plan(pair_lengths(pairs), budget, seed, epoch, length_noise)
     for places in plan[skip:]:
         yield [pairs[place] for place in places.tolist()]
 
 
 def micro_batches(
-    pairs: Sequence[Pair], budget: int, seed: int, spread: float = 0.0,
+    pairs: Sequence[Pair], budget: int, seed: int, length_noise: float = 0.0,
     start: int = 0, every: int = 1,
 ) -> Iterator[list[Pair]]:
-    """Epoch after epoch of token_batches, without end, from place ``start``.
+    """Epoch after epoch of token_batches, without end, from place `start`.
 
-    Places count batches from the first of epoch 0. Batches before ``start``
-    are planned but not read. With ``every`` = n, only each n-th is: n
+    Places count batches from the first of epoch 0. Batches before `start`
+    are planned but not read. With `every` = n, only each n-th is: n
     processes that begin one place apart share all batches without overlap.
     """
     lengths = pair_lengths(pairs)
     if not len(lengths):
         raise ValueError("there are no sentence pairs to train on")
     for epoch in count():
-        plan = batch_plan(lengths, budget, seed, epoch, spread)
+        plan = batch_plan(lengths, budget, seed, epoch, length_noise)
         for places in plan[start::every]:
             yield [pairs[place] for place in places.tolist()]
         start -= len(plan)  # the next place, as the next epoch counts
@@ -86,9 +86,9 @@ def micro_batches(
             start %= every
 
 
-def shuffled(batches: Sequence[Places], chance: np.random.PCG64) -> list[Places]:
+def shuffled(batches: Sequence[Places], rng: np.random.PCG64) -> list[Places]:
     """The batches in a random order."""
-    order = np.argsort(chance.random_raw(len(batches)), kind="stable")
+    order = np.argsort(rng.random_raw(len(batches)), kind="stable")
     return [batches[i] for i in order.tolist()]
 
 
@@ -102,11 +102,11 @@ def pair_lengths(pairs: Sequence[Pair]) -> Lengths:
 
 def batch_plan(
     lengths: Lengths, budget: int, seed: int, epoch: int = 0,
-    spread: float = 0.0,
+    length_noise: float = 0.0,
 ) -> list[Places]:
     """One epoch of batches, each as the places of its pairs.
 
-    Pairs are sorted (``alike``), cut where the budget is full, and the
+    Pairs are sorted (`order_by_length`), cut where the budget is full, and the
     batches shuffled. Takes 28 bytes of memory a pair while it sorts, and 4
     afterwards: for 36 million pairs 1 GB, then 0.15 GB.
     """
@@ -116,30 +116,30 @@ def batch_plan(
         raise ValueError(
             f"pair {place} has {tokens[place]} tokens; the budget is {budget}"
         )
-    chance = np.random.PCG64([seed, epoch])
-    order = alike(lengths, spread, chance)
+    rng = np.random.PCG64([seed, epoch])
+    order = order_by_length(lengths, length_noise, rng)
     *batches, _ = np.split(order, cuts(tokens[order], budget))  # _ is empty
-    return shuffled(batches, chance)
+    return shuffled(batches, rng)
 
 
-def alike(
-    lengths: Lengths, spread: float, chance: np.random.PCG64
+def order_by_length(
+    lengths: Lengths, length_noise: float, rng: np.random.PCG64
 ) -> Places:
     """The pairs' places in an order in which neighbours have like lengths.
 
     Sorted by the longer side and, where that is equal, by how much longer
     the source is: rising, then falling, so that it never jumps. A random
-    number up to 1 + ``spread`` is added to both: at 0 it only breaks ties;
+    number up to 1 + `length_noise` is added to both: at 0 it only breaks ties;
     a large one makes each batch a fair sample, which small batches need.
     """
-    if spread < 0:
-        raise ValueError(f"spread is {spread}; expected 0 or more")
+    if length_noise < 0:
+        raise ValueError(f"length_noise is {length_noise}; expected 0 or more")
     # Raw bits and a stable sort: the same order on every processor and with
     # every version of NumPy. In place, because a pair has only a few bytes.
     pairs = len(lengths)
-    bits = chance.random_raw((pairs + 1) // 2).view(np.uint16)[: 2 * pairs]
+    bits = rng.random_raw((pairs + 1) // 2).view(np.uint16)[: 2 * pairs]
     longer, excess = keys = bits.reshape(2, pairs).astype(np.float32)
-    keys *= (1 + spread) / 2**16
+    keys *= (1 + length_noise) / 2**16
     longer += lengths.max(1)
     np.floor(longer, out=longer)
     excess += lengths[:, 0]
@@ -161,7 +161,7 @@ def cuts(tokens: Places, budget: int) -> list[int]:
     return found
 
 
-class Waste(NamedTuple):
+class Padding(NamedTuple):
     """The share of places that hold padding: of each side, and of both."""
 
     source: float
@@ -169,15 +169,15 @@ class Waste(NamedTuple):
     both: float
 
 
-def padding_waste(batches: Iterable[Sequence[Pair]]) -> Waste:
+def padding_of(batches: Iterable[Sequence[Pair]]) -> Padding:
     """§5.1: how much of the padded batches is padding.
 
     Each sentence counts with its one special id. No batches waste nothing.
     """
-    return waste_of(pair_lengths(batch) for batch in batches)
+    return padding_of_lengths(pair_lengths(batch) for batch in batches)
 
 
-def waste_of(batches: Iterable[Lengths]) -> Waste:
+def padding_of_lengths(batches: Iterable[Lengths]) -> Padding:
     """The same, where of each batch only the lengths are at hand."""
     tokens, places = np.zeros(2, np.int64), np.zeros(2, np.int64)
     for batch in batches:
@@ -186,19 +186,19 @@ def waste_of(batches: Iterable[Lengths]) -> Waste:
         places += len(batch) * with_special.max(0)
     empty = places - tokens
     shares = empty / np.maximum(places, 1)
-    return Waste(*shares.tolist(), float(empty.sum() / max(places.sum(), 1)))
+    return Padding(*shares.tolist(), float(empty.sum() / max(places.sum(), 1)))
 
 
 def fixed_batches(
     pairs: Sequence[Pair], size: int, seed: int, epoch: int = 0,
-    spread: float = 0.0,
+    length_noise: float = 0.0,
 ) -> Iterator[list[Pair]]:
-    """Not in the paper: as token_batches, but ``size`` pairs a batch.
+    """Not in the paper: as token_batches, but `size` pairs a batch.
 
     What a budget of tokens is measured against.
     """
-    chance = np.random.PCG64([seed, epoch])
-    order = alike(pair_lengths(pairs), spread, chance)
+    rng = np.random.PCG64([seed, epoch])
+    order = order_by_length(pair_lengths(pairs), length_noise, rng)
     batches = np.split(order, range(size, len(order), size))
-    for places in shuffled(batches, chance):
+    for places in shuffled(batches, rng):
         yield [pairs[place] for place in places.tolist()]

@@ -24,9 +24,9 @@ class Split(NamedTuple):
 class TextCorpus:
     """English sentences with their translations, in files that are not ours.
 
-    ``dev`` and ``test`` name the splits to choose by and to report on;
-    ``split_of`` tells the split of a sentence where all share one file.
-    `find` looks for the files; ``any_version`` takes others of their names,
+    `dev` and `test` name the splits to choose by and to report on;
+    `split_of` tells the split of a sentence where all share one file.
+    `find` looks for the files; `any_version` takes others of their names,
     such as a newer pack, whose scores don't compare.
     """
 
@@ -53,7 +53,7 @@ class TextCorpus:
     def references(self, split: str) -> list[tuple[str, list[str]]]:
         """Each sentence to translate, with every right answer known.
 
-        Where ``split_of`` is set, lines of one English sentence are one
+        Where `split_of` is set, lines of one English sentence are one
         with several answers; else each line has its own.
         """
         if self.split_of is not None:

@@ -35,9 +35,9 @@ class DataFile:
 def find(
     file: DataFile, data_dir: Folder = None, any_version: bool = False
 ) -> Path:
-    """In ``data_dir``, in $ANNOTATED_DATA, in the cache, or else downloaded.
+    """In `data_dir`, in $ANNOTATED_DATA, in the cache, or else downloaded.
 
-    Raises ValueError for another text than expected (unless ``any_version``),
+    Raises ValueError for another text than expected (unless `any_version`),
     FileNotFoundError that says where to put the file if it is nowhere.
     """
     folders = data_folders(data_dir)
@@ -81,7 +81,7 @@ def cache_folder() -> Path | None:
 
 
 def check(path: Path, file: DataFile) -> None:
-    """Raises ValueError if the text at ``path`` is not that of ``file``."""
+    """Raises ValueError if the text at `path` is not that of `file`."""
     if not file.sha256:
         return
     found = sha256()

@@ -11,7 +11,7 @@ from shutil import copyfileobj
 import numpy as np
 
 from annotated.data.batches import Pair
-from annotated.records import replacing
+from annotated.files import replacing
 
 # The file: a header; the ids of each pair, those of its source first, filled up to 8 bytes; an
 # index, one entry a pair. The header's hash is that of all that follows it. Little-endian.
@@ -25,7 +25,7 @@ _BLOCK = 1 << 16  # ids that are held at a time, about
 def write_ids(path: str | PathLike[str], pairs: Iterable[Pair], vocab_size: int = 1 << 16) -> int:
     """Write the pairs as they stream by; returns how many there were.
 
-    An id takes two bytes if ``vocab_size`` allows it, else four; a pair 16 more. The file appears
+    An id takes two bytes if `vocab_size` allows it, else four; a pair 16 more. The file appears
     whole or not at all. Raises ValueError for an id outside the vocabulary.
     """
     path = Path(path)
@@ -75,8 +75,8 @@ def _blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 class IdPairs(Sequence):
     """The pairs in a file of `write_ids`, each read where it lies when it is asked for.
 
-    ``lengths`` (pairs, 2) has how many ids each source and target has; it lies on disk too. Raises
-    ValueError that names a file that is damaged, cut short or of another version. ``check=False``
+    `lengths` (pairs, 2) has how many ids each source and target has; it lies on disk too. Raises
+    ValueError that names a file that is damaged, cut short or of another version. `check=False`
     leaves out the hash, for which all of the file is read once.
     """
 

@@ -112,7 +112,7 @@ class Pairs:
 
     A part is two files, (source, target), where line n is the same sentence;
     or one file with both in tab-separated columns, the first two of a line.
-    Parts follow one another. ``keep`` is asked about each source sentence.
+    Parts follow one another. `keep` is asked about each source sentence.
     `list(pairs)` has all or raises; in a loop, ValueError comes where a fault
     is reached: a file shorter than the other, a line without two columns.
     """
@@ -181,7 +181,7 @@ def count_words(text: str) -> int:
 class Counts:
     """What became of the pairs: read = kept + empty + too_long + uneven.
 
-    ``tidied`` counts pairs that `tidy` changed, kept or not.
+    `tidied` counts pairs that `tidy` changed, kept or not.
     """
 
     read: int = 0
@@ -224,7 +224,7 @@ class Cleaning:
 class Cleaned:
     """The pairs that pass, anew in each iteration.
 
-    ``counts`` tells of the latest one, also while it runs.
+    `counts` tells of the latest one, also while it runs.
     """
 
     def __init__(

@@ -144,6 +144,20 @@ class Tokenizer:
             raise ValueError(f"ids must be from 0 to {self.vocab_size - 1}, not {id}")
 
 
+def spellings(tokenizer: Tokenizer) -> list[str]:
+    """Every piece with the blank it may begin with: "␣two" begins a word.
+
+    Elsewhere pieces are shown without it, where two of them can read alike.
+    """
+    hyphen = tokenizer.encode("-")[-1]
+    names = ["PAD", "BOS", "EOS"]
+    for id in range(len(names), tokenizer.vocab_size):
+        piece = tokenizer.piece(id)
+        begins = tokenizer.decode([hyphen, id])[1:] == f" {piece}"
+        names.append(f"␣{piece}" if begins else piece)
+    return names
+
+
 def _pipeline(bpe: models.BPE) -> tokenizers.Tokenizer:
     """The steps around the merges; saved in the file, for other programs to read."""
     steps = tokenizers.Tokenizer(bpe)

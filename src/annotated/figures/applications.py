@@ -16,9 +16,9 @@ def three_uses(
 ) -> Figure:
     """Maps of one head of each use: rows ask, columns answer.
 
-    ``encoder`` is (m, m), ``decoder`` (n, n), ``cross`` (n, m), as
-    record_attention gives them; ``source`` names the m pieces read, ``target``
-    the n pieces that the decoder reads, ``says`` what it must say at each.
+    `encoder` is (m, m), `decoder` (n, n), `cross` (n, m), as
+    record_attention gives them; `source` names the m pieces read, `target`
+    the n pieces that the decoder reads, `says` what it must say at each.
     Cells that the causal mask hides are hatched. Raises ValueError for maps
     that do not fit the names, and for weight where the mask allows none.
     """

@@ -23,7 +23,7 @@ from annotated.model import (
     padding_mask,
     record_attention,
 )
-from annotated.training.evaluating import evaluating
+from annotated.model.evaluating import evaluating
 
 WIDTH, ROW, GAP = 5.0, 0.17, 0.265  # inches: the sheet, a line of text, room for an arrow
 BOX, LANE = 1.81, 0.22  # width of a sub-layer's boxes, and of the way around them
@@ -80,7 +80,7 @@ def architecture(model: Transformer, batch: Batch, piece: Callable[[int], str]) 
 
     Encoder left, decoder right, data flows upward. Each module that computes something is one box
     or frame, and its artist's gid is its name; a module that both sides use is one box for both.
-    ``piece`` turns an id into text. Raises ValueError for more than one sentence, for a target that
+    `piece` turns an id into text. Raises ValueError for more than one sentence, for a target that
     is not its labels shifted right, and for a model that is wired in a way this can't draw.
     """
     source, target, labels = batch.source, batch.target, batch.labels

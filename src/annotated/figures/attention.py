@@ -14,7 +14,7 @@ def attention_maps(
 ) -> Figure:
     """One map a head: rows are queries, columns keys, colour from 0 to 1.
 
-    ``weights`` is (heads, queries, keys), as record_attention gives it for
+    `weights` is (heads, queries, keys), as record_attention gives it for
     one sentence; each row sums to 1. Raises ValueError if the names are not
     as many.
     """

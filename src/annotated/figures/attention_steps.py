@@ -54,7 +54,7 @@ def shape(x: Tensor) -> str:
 
 
 def steps(run: Callable, *inputs, **options) -> list[Step]:
-    """The operations on vectors and weights that ``run(*inputs)`` makes, in their order.
+    """The operations on vectors and weights that `run(*inputs)` makes, in their order.
 
     A reshape is a step where it splits vectors into heads or joins them. A
     mask that is applied after the softmax is not the one of the figure: it

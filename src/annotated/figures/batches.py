@@ -20,7 +20,7 @@ def packed_batches(
     """One panel a way of making batches; one rectangle a batch, drawn to one scale.
 
     A row is a sentence, a column a place: blue holds a token, red padding.
-    Within a rectangle the longest sentence is at the bottom. ``side`` is 0 for
+    Within a rectangle the longest sentence is at the bottom. `side` is 0 for
     sources, 1 for targets.
     """
     pictures = {title: packed(batches, side) for title, batches in ways.items()}

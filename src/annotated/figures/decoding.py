@@ -11,7 +11,6 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.textpath import text_to_path
 from torch import Tensor
 
-from annotated.data.tokenizer import Tokenizer
 from annotated.figures.style import BLUE, GREY, ORANGE, figure, style
 
 READ, REST = "#d3e5f2", "#c9c9c9"
@@ -20,29 +19,15 @@ LINE = 0.28  # inches from line to line
 HEAD = 1.1  # inches for "call 1 reads"
 
 
-def spellings(tokenizer: Tokenizer) -> list[str]:
-    """Every piece with the blank it may begin with: "␣two" begins a word.
-
-    Elsewhere pieces are shown without it, where two of them can read alike.
-    """
-    hyphen = tokenizer.encode("-")[-1]
-    names = ["PAD", "BOS", "EOS"]
-    for id in range(len(names), tokenizer.vocab_size):
-        piece = tokenizer.piece(id)
-        begins = tokenizer.decode([hyphen, id])[1:] == f" {piece}"
-        names.append(f"␣{piece}" if begins else piece)
-    return names
-
-
 def decoding_loop(
     distributions: Float[Tensor, "n vocab"], names: Sequence[str], top: int = 3
 ) -> Figure:
     """Per call what the decoder reads and its likeliest pieces, as bars.
 
     The first call reads BOS; each later one reads also what the calls before
-    it found likeliest. Under the ``top`` pieces of a call one bar holds all
+    it found likeliest. Under the `top` pieces of a call one bar holds all
     others together, so that the bars of a call sum to 1. Raises ValueError
-    for rows that are no probabilities, or a ``top`` or names that do not fit.
+    for rows that are no probabilities, or a `top` or names that do not fit.
     """
     _check(distributions, names, top)
     most = distributions.topk(top)

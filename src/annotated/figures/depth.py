@@ -15,7 +15,7 @@ DASHES = (":", "--", "-")  # depths must differ without their colour too
 def gradients_by_layer(panels: Mapping[str, Mapping[int, Tensor]], columns: int = 2) -> Figure:
     """The gradient of each layer, on one logarithmic scale; a panel a kind of stack.
 
-    ``panels`` is title → number of layers → lengths of the gradient (seeds,
+    `panels` is title → number of layers → lengths of the gradient (seeds,
     layers), from the lowest layer to the highest; a line a seed. Raises
     ValueError if there are not as many lengths as layers, and for panels of
     different depths: they have one legend.

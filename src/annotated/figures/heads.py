@@ -12,7 +12,7 @@ from annotated.figures.style import BLUE, GREY, figure, style
 def head_losses(losses: Mapping[str, Sequence[float]]) -> Figure:
     """One row an attention: what each head costs when it is cut alone, then all of them.
 
-    ``losses`` maps an attention's name, as record_attention gives it, to shares between 0 and 1:
+    `losses` maps an attention's name, as record_attention gives it, to shares between 0 and 1:
     one a head, and last the one with all its heads cut. Cells show per cent; the costliest single
     head is framed. Raises ValueError for rows of unequal length or shares outside 0 to 1.
     """

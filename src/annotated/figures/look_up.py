@@ -16,28 +16,14 @@ COLOURS = (BLUE, ORANGE, GREEN, "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 SEEN = 0.15  # a key that never gets as much is drawn among the others
 
 
-def slide(
-    start: Float[Tensor, " d_k"], end: Float[Tensor, " d_k"], steps: int = 401
-) -> Float[Tensor, "{steps} d_k"]:
-    """Queries on the straight line from one to the other."""
-    share = torch.linspace(0, 1, steps)[:, None]
-    return (1 - share) * start + share * end
-
-
-def hard_weights(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:
-    """What a dictionary does: the best key gets all of the weight."""
-    best = scores.argmax(-1, keepdim=True)
-    return torch.zeros_like(scores).scatter(-1, best, 1.0)
-
-
 def soft_look_up(
     weights: Mapping[str, Float[Tensor, "n m"]], keys: Sequence[str],
     start: str, end: str,
 ) -> Figure:
     """One panel for each set of weights: whose share of one is how large, as the query slides.
 
-    ``weights`` maps a title to the weights of the same n queries, in their order. ``start`` and
-    ``end`` name the first query and the last. Keys that get little in every panel are drawn
+    `weights` maps a title to the weights of the same n queries, in their order. `start` and
+    `end` name the first query and the last. Keys that get little in every panel are drawn
     together. Raises ValueError if there is not one name for each key, or a row is no shares of 1.
     """
     for title, rows in weights.items():

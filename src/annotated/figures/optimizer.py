@@ -11,7 +11,7 @@ from annotated.figures.style import COLORS, DASHES, figure, style
 def schedules(rates: Mapping[str, Mapping[int, float]]) -> Figure:
     """The learning rate by step, one line a model, each with its peak marked.
 
-    ``rates`` is label → step → rate; the rate is drawn in ten-thousandths.
+    `rates` is label → step → rate; the rate is drawn in ten-thousandths.
     """
     with style():
         fig, ax = figure(6.4, 3.4)

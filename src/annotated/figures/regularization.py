@@ -8,14 +8,14 @@ from matplotlib.figure import Figure
 from annotated.figures.style import RED, THREE, figure, style
 
 
-def confidence(
+def probability_of_right(
     shares: Mapping[str, Sequence[float]], ceilings: Mapping[str, float], start: float = 0.0
 ) -> Figure:
     """One histogram a model: share of predictions by probability of the right piece.
 
-    ``shares`` are those of equal bins from 0 to 1 and add up to 1. A model in
-    ``ceilings`` has a line at the most that its training rewards. Probabilities
-    below ``start`` are not drawn.
+    `shares` are those of equal bins from 0 to 1 and add up to 1. A model in
+    `ceilings` has a line at the most that its training rewards. Probabilities
+    below `start` are not drawn.
     """
     with style():
         fig, axes = figure(6.4, 1.2 + 1.7 * len(shares), len(shares), 1, sharex=True, squeeze=False)

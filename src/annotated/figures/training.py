@@ -29,7 +29,7 @@ def training_curves(
 ) -> Figure:
     """Above the loss of every update, below exact match by group.
 
-    ``losses`` are in nats a token, from update 1 on. ``accuracy`` is step →
+    `losses` are in nats a token, from update 1 on. `accuracy` is step →
     group → share right, 0 to 1; each group is one line.
     """
     with style():
@@ -55,7 +55,7 @@ def training_curves(
 def perplexity_curves(curves: Mapping[str, Mapping[int, float]]) -> Figure:
     """How sure a model is of sentences it was not trained on, as it learns.
 
-    ``curves`` is name → step → perplexity; each is one line, on a
+    `curves` is name → step → perplexity; each is one line, on a
     logarithmic scale, with its last value beside it.
     """
     with style():
@@ -82,7 +82,7 @@ def perplexity_curves(curves: Mapping[str, Mapping[int, float]]) -> Figure:
 def compared_runs(runs: Mapping[str, Sequence[Curve]]) -> Figure:
     """Loss and share exactly right by update; one colour a setting, one line a seed.
 
-    ``runs`` is label → the curves of its records, with the columns step, loss
+    `runs` is label → the curves of its records, with the columns step, loss
     and accuracy.
     """
     with style():
@@ -109,7 +109,7 @@ def compared_runs(runs: Mapping[str, Sequence[Curve]]) -> Figure:
 def by_seed(panels: Mapping[str, Mapping[str, Sequence[float]]], score: str) -> Figure:
     """One panel each, side by side: a dot a seed above its setting, a line at their mean.
 
-    ``panels`` is title → setting → the score of each seed, a share from 0 to 1.
+    `panels` is title → setting → the score of each seed, a share from 0 to 1.
     """
     with style():
         fig, axes = figure(6.4, 3.4, 1, len(panels), sharey=True, squeeze=False)

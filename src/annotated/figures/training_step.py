@@ -21,10 +21,10 @@ def training_step(
 ) -> Figure:
     """Above: one training step. Below: the same sentence, generated.
 
-    Row t of ``sees`` tells which of BOS, pieces[0], … prediction t depends
-    on; pieces[t] is what it must say. ``before`` and ``after`` are the
+    Row t of `sees` tells which of BOS, pieces[0], … prediction t depends
+    on; pieces[t] is what it must say. `before` and `after` are the
     probabilities of those pieces around an update; bars show them as losses.
-    ``said`` is what another call each gave, fed back until the last.
+    `said` is what another call each gave, fed back until the last.
     """
     if not said or len(pieces) != len(sees):
         raise ValueError(

@@ -13,7 +13,7 @@ SEEN = ListedColormap(["white", BLUE])
 
 
 class Grid(NamedTuple):
-    """What annotated.model.visibility measured, and the names of its two sides."""
+    """What annotated.analysis.visibility measured, and the names of its two sides."""
 
     title: str
     seen: Tensor
@@ -26,7 +26,7 @@ class Grid(NamedTuple):
 def visibility_grids(grids: Sequence[Grid], columns: int = 2) -> Figure:
     """One grid each: a row an output, a column an input, filled where it is seen.
 
-    A cell is empty only where ``seen`` is exactly 0, however faint the others
+    A cell is empty only where `seen` is exactly 0, however faint the others
     are. All cells of the figure have one size. Raises ValueError if the names
     of a grid are not as many as its rows and columns.
     """

@@ -1,7 +1,7 @@
 """§3.2: attention, from one formula to many heads.
 
 Masks are boolean everywhere, and True means *may attend*. They are made from
-token ids or lengths, never from values, and combine with ``&``.
+token ids or lengths, never from values, and combine with `&`.
 """
 
 import math
@@ -61,7 +61,7 @@ def scaled_dot_product_attention(
 ) -> tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n m"]]:
     """§3.2.1, eq. 1: softmax(Q Kᵀ / √d_k) V, and the weights it used.
 
-    ``mask`` broadcasts to the scores, (*batch, n, m); True may attend.
+    `mask` broadcasts to the scores, (*batch, n, m); True may attend.
     Raises ValueError for a mask that is not boolean or does not fit.
     Each row of the weights sums to 1, or is zero where nothing is allowed.
     """
@@ -74,10 +74,10 @@ def scaled_dot_product_attention(
 class MultiHeadAttention(nn.Module):
     """§3.2.2: h attentions of width d_k side by side, then one projection.
 
-    ``x`` (batch, n, d_model) asks, ``memory`` (batch, m, d_model) answers;
-    without ``memory``, x answers itself. The output is (batch, n, d_model).
+    `x` (batch, n, d_model) asks, `memory` (batch, m, d_model) answers;
+    without `memory`, x answers itself. The output is (batch, n, d_model).
     d_k and d_v default to d_model / heads; ValueError if that is no integer.
-    Not in the paper: ``bias`` of the projections, ``dropout`` of weights.
+    Not in the paper: `bias` of the projections, `dropout` of weights.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ def check_rows(**parts: Tensor) -> None:
 
 
 def check_choice(name: str, value: str) -> None:
-    """Refuse a ``norm`` or ``activation`` that is none of CHOICES."""
+    """Refuse a `norm` or `activation` that is none of CHOICES."""
     if value not in CHOICES[name]:
         raise ValueError(
             f"{name} is {value!r}; expected one of {CHOICES[name]}"

@@ -39,7 +39,7 @@ def sinusoidal_encoding(
 ) -> Float[Tensor, "{n} {d_model}"]:
     """§3.5: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos.
 
-    n positions from ``start`` on, counted from 0; i counts pairs of sine and
+    n positions from `start` on, counted from 0; i counts pairs of sine and
     cosine. Every row has squared length d_model / 2. Raises ValueError for
     an odd d_model.
     Not in the paper: layout "halves" puts all sines before all cosines.

@@ -12,7 +12,7 @@ class PositionwiseFeedForward(nn.Module):
     """§3.3, eq. 2: max(0, x W₁ + b₁) W₂ + b₂, at each position alone.
 
     In and out (batch, n, d_model). Permuting positions commutes with it.
-    Not in the paper: an ``activation`` other than "relu".
+    Not in the paper: an `activation` other than "relu".
     """
 
     def __init__(self, d_model: int, d_ff: int, activation: str = "relu"):

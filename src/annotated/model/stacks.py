@@ -28,7 +28,7 @@ class Sublayer(nn.Module):
         self.norm = nn.LayerNorm(d_model)
 
     def forward(self, x: Tensor, f: Callable[..., Tensor], *inputs) -> Tensor:
-        """``inputs`` go to f after x: memory, mask, or a cache."""
+        """`inputs` go to f after x: memory, mask, or a cache."""
         if self.pre:
             return x + self.dropout(f(self.norm(x), *inputs))
         return self.norm(x + self.dropout(f(x, *inputs)))
@@ -83,8 +83,8 @@ class DecoderLayer(nn.Module):
 class LayerCache:
     """What one decoder layer keeps between steps, projected once.
 
-    ``past`` holds keys and values of the target, with room for all positions,
-    of which ``length`` are filled; ``memory`` holds those of the source.
+    `past` holds keys and values of the target, with room for all positions,
+    of which `length` are filled; `memory` holds those of the source.
     """
 
     past: tuple[Tensor, Tensor]

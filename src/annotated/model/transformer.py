@@ -23,7 +23,7 @@ SourceIds = Int[Tensor, "batch m"]
 class TransformerConfig:
     """§3, Table 3: every size and choice; the defaults are the base model.
 
-    d_k and d_v default to d_model / heads. ``max_length`` belongs to learned
+    d_k and d_v default to d_model / heads. `max_length` belongs to learned
     positions (Table 3 row E) and to nothing else. Raises ValueError for
     sizes that do not fit together.
 
@@ -75,7 +75,7 @@ class Transformer(nn.Module):
     """§3, Figure 1: source ids and target ids in, logits out.
 
     model(source, target) gives logits (batch, n, vocab): at position t for
-    the word after target[:, t]. ``target`` is shifted right: it begins with
+    the word after target[:, t]. `target` is shifted right: it begins with
     BOS. Logits at t do not depend on target after t.
     """
 
@@ -130,9 +130,9 @@ class Transformer(nn.Module):
     def start(
         self, source: SourceIds, capacity: int, memory: Memory | None = None
     ) -> "DecoderCache":
-        """Encode, and make the cache for ``capacity`` target positions.
+        """Encode, and make the cache for `capacity` target positions.
 
-        ``memory`` stands in for the encoder's output: for interventions.
+        `memory` stands in for the encoder's output: for interventions.
         """
         memory = self.encode(source) if memory is None else memory
         check_rows(source=source, memory=memory)
@@ -144,7 +144,7 @@ class Transformer(nn.Module):
     def step(
         self, token: Int[Tensor, " batch"], cache: "DecoderCache"
     ) -> Float[Tensor, "batch vocab"]:
-        """Logits for the word after ``token``, the next target position."""
+        """Logits for the word after `token`, the next target position."""
         if cache.length == cache.capacity:
             raise ValueError(f"the cache is full: capacity {cache.capacity}")
         check_rows(token=token, cache=cache.layers[0].mask)

@@ -17,8 +17,8 @@ AT_ONCE = 1000  # pairs encoded together: what is ever in memory of a corpus
 class Report:
     """What a test found.
 
-    ``metrics`` is what a `Record` keeps, ``lines`` says it in words,
-    ``facts`` in JSON. ``translations`` has the answers in the order of the
+    `metrics` is what a `Record` keeps, `lines` says it in words,
+    `facts` in JSON. `translations` has the answers in the order of the
     test set, for scores that are computed later.
     """
 
@@ -40,7 +40,7 @@ class Corpus(Protocol):
     ) -> tuple[Sequence[Pair], list[str]]:
         """Pairs of ids to train on, and what was left out, in words.
 
-        With a ``folder`` they may lie in a file there, to be found again.
+        With a `folder` they may lie in a file there, to be found again.
         """
 
     def watch(self, translator: Translator) -> dict[str, float]:

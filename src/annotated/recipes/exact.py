@@ -7,11 +7,11 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import NamedTuple
 
+from annotated.analysis.scores import perplexity
 from annotated.data import copying, numbers
 from annotated.data.batches import Pair
 from annotated.data.tokenizer import Tokenizer
 from annotated.recipes.corpus import Report, as_ids, batches_of
-from annotated.training.perplexity import perplexity
 from annotated.translation import Translator
 
 TESTED, TEST_SEED = 1000, 1_000_000  # held-out examples a report rests on, and their seed
@@ -61,8 +61,8 @@ def encoded(examples: Sequence[Example], tokenizer: Tokenizer) -> list[Pair]:
 class Exact:
     """Training and testing of a corpus with one right answer a sentence.
 
-    A subclass has ``tokenizer()``, ``training(seed)``, ``held_out(count,
-    seed)`` and ``groups``, what `Example.group` counts.
+    A subclass has `tokenizer()`, `training(seed)`, `held_out(count,
+    seed)` and `groups`, what `Example.group` counts.
     """
 
     groups: str
@@ -113,9 +113,9 @@ class Exact:
 class Numbers(Exact):
     """Integers below a million, spelled out in two languages.
 
-    ``thousands`` names thousands parts (n // 1000) of which not one number is
-    trained on; ``held_out`` then draws from these families alone. Numbers of
-    more than ``digits`` digits are neither trained on nor held out.
+    `thousands` names thousands parts (n // 1000) of which not one number is
+    trained on; `held_out` then draws from these families alone. Numbers of
+    more than `digits` digits are neither trained on nor held out.
     """
 
     source: str = "en"

@@ -22,7 +22,7 @@ from annotated.training import TrainingConfig
 class Recipe:
     """Everything that a run needs but a seed.
 
-    The model's vocab_size is the tokenizer's, whatever ``model`` says.
+    The model's vocab_size is the tokenizer's, whatever `model` says.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Recipe:
 
 
 NUMBERS = TrainingConfig(
-    steps=500, batch_tokens=1000, spread=6.0, warmup_steps=200, factor=0.5, average_every=20
+    steps=500, batch_tokens=1000, length_noise=6.0, warmup_steps=200, factor=0.5, average_every=20
 )
 # Thousands parts held out whole: of one, two and three digits, with and without
 # the words that German reverses.
@@ -41,12 +41,12 @@ FAMILIES = (7, 20, 42, 85, 204, 342, 519, 960)
 
 # The settings published for models this small on captions. A GPU does them in minutes.
 CAPTIONS = TrainingConfig(
-    steps=8000, batch_tokens=4096, spread=0.5, warmup_steps=2000, factor=2.5,
+    steps=8000, batch_tokens=4096, length_noise=0.5, warmup_steps=2000, factor=2.5,
     average=10, average_every=100,
 )
 # Half an hour to an hour on one core: smaller steps, so that they are settled by then.
 SHORT = replace(
-    CAPTIONS, steps=4000, batch_tokens=2048, spread=2.0, warmup_steps=1000, factor=0.7
+    CAPTIONS, steps=4000, batch_tokens=2048, length_noise=2.0, warmup_steps=1000, factor=0.7
 )
 
 # §5.1-5.4, §6.1, to the letter. Eight micro-batches: the paper's eight GPUs, or one after another.

@@ -9,17 +9,19 @@ from typing import Any
 
 import torch
 
-from annotated.data.batches import Pair, batch_plan, pair_lengths, waste_of
+from annotated.data.batches import Pair, batch_plan, padding_of_lengths, pair_lengths
 from annotated.data.tokenizer import Tokenizer
+from annotated.files import write_atomically
+from annotated.machine import here_and_now
 from annotated.model import Transformer, TransformerConfig
 from annotated.recipes.corpus import Report
 from annotated.recipes.recipe import Recipe, settings
-from annotated.records import Record, here_and_now, write_atomically
+from annotated.records import Record
 from annotated.training import Trainer, Update
-from annotated.training.checkpoints import check_fit
 from annotated.training.states import InFolder, InMemory
 from annotated.training.world import World
 from annotated.translation import Translator
+from annotated.translation.checkpoints import check_fit
 
 WATCHES = 20  # how often a model is looked at during its training
 PREPARED = "tokenizer.json", "train.ids", "cleaning.json"
@@ -29,12 +31,12 @@ PREPARED = "tokenizer.json", "train.ids", "cleaning.json"
 class Run:
     """What a training run leaves: the model, its way there, and its time.
 
-    ``watched`` has, by step, what `Corpus.watch` found. ``seconds`` counts
+    `watched` has, by step, what `Corpus.watch` found. `seconds` counts
     data, updates and looks, of all its starts, not the time in between.
-    ``left_out`` says in words what cleaning did; ``padding`` is its share of
+    `left_out` says in words what cleaning did; `padding` is its share of
     the batches of the first epoch (§5.1), 0 in all processes but the first.
-    ``finished`` is False for a run that was asked to stop, after ``step``
-    updates. Where a log was lost, ``updates`` lacks those that it told of.
+    `finished` is False for a run that was asked to stop, after `step`
+    updates. Where a log was lost, `updates` lacks those that it told of.
     """
 
     translator: Translator
@@ -61,10 +63,10 @@ def train(
 ) -> Run:
     """Data, tokenizer, model, updates: all of it from the recipe and a seed.
 
-    ``after`` is called after each update with the model as it then is, and
-    ``start`` before the first with the number that were made before. In a
-    ``folder`` the run keeps its states and its log, and goes on from them if
-    it was stopped; ValueError if they are of another run, or damaged. ``build``
+    `after` is called after each update with the model as it then is, and
+    `start` before the first with the number that were made before. In a
+    `folder` the run keeps its states and its log, and goes on from them if
+    it was stopped; ValueError if they are of another run, or damaged. `build`
     makes the model, for experiments with another one; not in a folder, whose
     states would pass for the recipe's own.
     """
@@ -111,8 +113,8 @@ def padding(recipe: Recipe, pairs: Sequence[Pair], seed: int) -> float:
     """§5.1: the share of the first epoch's batches that is padding."""
     training, lengths = recipe.training, pair_lengths(pairs)
     budget = training.batch_tokens // training.micro_batches
-    plan = batch_plan(lengths, budget, seed, spread=training.spread)
-    return waste_of(lengths[places] for places in plan).both
+    plan = batch_plan(lengths, budget, seed, length_noise=training.length_noise)
+    return padding_of_lengths(lengths[places] for places in plan).both
 
 
 def is_watched(recipe: Recipe, step: int) -> bool:
@@ -159,7 +161,7 @@ def prepare(recipe: Recipe, seed: int, folder: Path | None, world: World):
 class Log:
     """One JSON document a line and update: what a record's curve is made of.
 
-    Lines of updates after ``step`` are of a part that a stop undid: dropped,
+    Lines of updates after `step` are of a part that a stop undid: dropped,
     like a line that was cut short.
     """
 
@@ -217,7 +219,7 @@ def run_record(
     """A training run as a record: its curve, and all that was measured.
 
     A point of the curve is a step at which the model was watched, with that
-    update's loss and rate. ``experiment`` is the recipe's name by default.
+    update's loss and rate. `experiment` is the recipe's name by default.
     Raises ValueError for a run whose log was lost in part.
     """
     if len(run.updates) != run.step:

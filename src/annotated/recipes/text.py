@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 
+from annotated.analysis.scores import perplexity
 from annotated.data.batches import Pair
 from annotated.data.corpora import TextCorpus, text_corpus
 from annotated.data.id_file import IdPairs, write_ids
 from annotated.data.text import Cleaning, Counts, texts
 from annotated.data.tokenizer import Tokenizer
+from annotated.files import write_json
 from annotated.recipes.corpus import Report, as_ids, batches_of
-from annotated.records import write_json
-from annotated.training.perplexity import perplexity
 from annotated.translation import Translator
 from annotated.translation.bleu import Bleu, bleu_13a, bleu_literature
 
@@ -25,7 +25,7 @@ class Text:
     """A corpus of `annotated.data.corpora`, cleaned and cut into pieces.
 
     The vocabulary of both languages is one: bytes, special ids and
-    ``merges``, from the cleaned training text. ``pairs`` not None: only the
+    `merges`, from the cleaned training text. `pairs` not None: only the
     first so many, for a trial.
     """
 
@@ -45,7 +45,7 @@ class Text:
 
     def read(self) -> Iterable[tuple[str, str]]:
         """The training sentences, uncleaned, anew in each iteration."""
-        return First(self.corpus().pairs("train"), self.pairs)
+        return Limited(self.corpus().pairs("train"), self.pairs)
 
     def tokenizer(self) -> Tokenizer:
         return Tokenizer.train(texts(self.cleaning.of_texts(self.read())), self.merges)
@@ -124,7 +124,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class First:
+class Limited:
     """The first so many of what can be read again and again."""
 
     items: Iterable

@@ -7,7 +7,7 @@ def learning_rate(
     """§5.3, eq. 3: d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5).
 
     Steps count updates and start at 1; ValueError for an earlier one.
-    Largest at ``step == warmup_steps``. Not in the paper: ``factor``.
+    Largest at `step == warmup_steps`. Not in the paper: `factor`.
     """
     if step < 1:
         raise ValueError(f"step is {step}; the first update is step 1")

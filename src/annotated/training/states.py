@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from annotated.records import replacing, write_json
+from annotated.files import replacing, write_json
 
 VERSION = 1
 KEPT = 2  # newest states to go on from: should one be damaged, there is another
@@ -60,8 +60,8 @@ class InFolder:
     """As files: for each state two of tensors, and a JSON document.
 
     The document is written last. It holds the SHA-256 of the tensors and
-    ``run``, what must agree for a run to go on: recipe, seed, settings. The
-    newest states are kept, and of the others the models that are ``needed``.
+    `run`, what must agree for a run to go on: recipe, seed, settings. The
+    newest states are kept, and of the others the models that are `needed`.
     Of several processes one writes; all may read.
     """
 

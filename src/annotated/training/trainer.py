@@ -20,20 +20,20 @@ from annotated.training.world import World
 class TrainingConfig:
     """§5.1-5.4: the defaults are the paper's base run.
 
-    ``batch_tokens`` is an update's budget on each side, padding included,
-    shared evenly by its ``micro_batches``: as many as the devices, or
-    more where memory is short. Lengths in one differ by about ``spread``
-    (``token_batches``). At the end the model is the mean of its last
-    ``average`` checkpoints (§6.1), ``average_every`` updates apart: the base
-    run's 10 minutes of 0.4 s. Not in the paper: ``factor``, which multiplies
-    the learning rate; ``warmup=False``, which starts at its peak;
-    ``precision="bfloat16"``, autocast of the forward pass; ``compile``.
+    `batch_tokens` is an update's budget on each side, padding included,
+    shared evenly by its `micro_batches`: as many as the devices, or
+    more where memory is short. Lengths in one differ by about `length_noise`
+    (`token_batches`). At the end the model is the mean of its last
+    `average` checkpoints (§6.1), `average_every` updates apart: the base
+    run's 10 minutes of 0.4 s. Not in the paper: `factor`, which multiplies
+    the learning rate; `warmup=False`, which starts at its peak;
+    `precision="bfloat16"`, autocast of the forward pass; `compile`.
     """
 
     steps: int = 100_000
     batch_tokens: int = 25_000
     micro_batches: int = 1
-    spread: float = 1.0
+    length_noise: float = 1.0
     warmup_steps: int = 4000
     warmup: bool = True
     factor: float = 1.0
@@ -78,8 +78,8 @@ class TrainingConfig:
 class Update:
     """What one update was: loss in nats a token, smoothed and before it.
 
-    ``norm`` is the length of the gradient, ``tokens`` counts labels without
-    padding, ``seconds`` is the time it took.
+    `norm` is the length of the gradient, `tokens` counts labels without
+    padding, `seconds` is the time it took.
     """
 
     step: int
@@ -108,7 +108,7 @@ def average_(
 class Trainer:
     """§5.2-5.4: Adam under the schedule, on the label-smoothed loss.
 
-    ``model(source, target)`` must give logits; ``config`` of the model needs
+    `model(source, target)` must give logits; `config` of the model needs
     d_model, pad_id, bos_id and eos_id. An update depends on the seed, on its
     number and on its batches: on no stop, and on no number of processes.
     """
@@ -143,7 +143,7 @@ class Trainer:
     def update(self, *batches: Batch) -> Update:
         """§5.3-5.4: one step of Adam on the mean loss of all labels.
 
-        ``batches`` are this process's share of them. Raises FloatingPointError
+        `batches` are this process's share of them. Raises FloatingPointError
         for a loss or gradient that is not finite, before it reaches the
         weights.
         """
@@ -200,11 +200,11 @@ class Trainer:
         after: Callable[[Update], None] = lambda update: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """§5.2, §6.1: on to ``config.steps``, then the mean of the last.
+        """§5.2, §6.1: on to `config.steps`, then the mean of the last.
 
-        Goes on from the newest of ``states``, and writes one there every
-        ``average_every`` updates. ``after`` is called after each update. Once
-        ``stop()`` is true, writes a state and returns False; True is the end.
+        Goes on from the newest of `states`, and writes one there every
+        `average_every` updates. `after` is called after each update. Once
+        `stop()` is true, writes a state and returns False; True is the end.
         """
         self.resume()
         steps, needed = self.config.steps, self.config.averaged()
@@ -230,12 +230,12 @@ class Trainer:
         """§5.1: this process's share of each update from here on.
 
         The stream of micro-batches is the same in all processes; each reads
-        every ``world.size``-th.
+        every `world.size`-th.
         """
         config, world, ids = self.config, self.world, self.model.config
         count = config.micro_batches
         stream = micro_batches(
-            pairs, config.batch_tokens // count, self.seed, config.spread,
+            pairs, config.batch_tokens // count, self.seed, config.length_noise,
             start=self.step * count + world.rank, every=world.size,
         )
         for _ in range(self.step, config.steps):

@@ -6,15 +6,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annotated.training.evaluating import evaluating
+from annotated.model.evaluating import evaluating
 
 
 @dataclass
 class Hypothesis:
     """A translation: its ids, and the sum of their log-probabilities.
 
-    ``tokens`` are without BOS and EOS; ``log_probability`` includes EOS where
-    the model said it. ``score`` is what a search ranks by.
+    `tokens` are without BOS and EOS; `log_probability` includes EOS where
+    the model said it. `score` is what a search ranks by.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -37,7 +37,7 @@ def greedy_search(
     """§6.1 without a beam: the likeliest word at every step, until EOS.
 
     A sentence of k source tokens gets at most k + extra_length, EOS included.
-    Sentences that have ended leave the batch. ``memory`` stands in for the
+    Sentences that have ended leave the batch. `memory` stands in for the
     encoder's output: for interventions. Learned positions end the rest at
     their max_length. ValueError for an extra_length below 0.
     """

@@ -8,7 +8,7 @@ from annotated.data.batches import pad
 from annotated.data.text import tidy
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer
-from annotated.training.checkpoints import load_checkpoint
+from annotated.translation.checkpoints import load_checkpoint
 from annotated.translation.search import greedy_search
 
 
@@ -46,7 +46,7 @@ class Translator:
         """One translation a sentence, in order, by greedy search.
 
         White space is tidied as in training. Sentences of about equal length
-        are translated together, at most ``batch_tokens`` at a time, padding
+        are translated together, at most `batch_tokens` at a time, padding
         included. Raises ValueError for a sentence with nothing in it.
         """
         if isinstance(sentences, str):
@@ -59,14 +59,14 @@ class Translator:
         config, device = self.model.config, next(self.model.parameters()).device
         ids = [row + [config.eos_id] for row in self.tokenizer.encode_batch(sentences)]
         translations = [""] * len(ids)
-        for rows in alike(ids, batch_tokens):
+        for rows in group_by_length(ids, batch_tokens):
             source = pad([ids[row] for row in rows], config.pad_id).to(device)
             for row, found in zip(rows, greedy_search(self.model, source)):
                 translations[row] = self.tokenizer.decode(found.tokens)
         return translations
 
 
-def alike(ids: Sequence[list[int]], batch_tokens: int) -> Iterator[list[int]]:
+def group_by_length(ids: Sequence[list[int]], batch_tokens: int) -> Iterator[list[int]]:
     """Indices of rows of about equal length, each group within the budget."""
     rows: list[int] = []
     for row in sorted(range(len(ids)), key=lambda row: len(ids[row])):

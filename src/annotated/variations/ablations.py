@@ -7,20 +7,19 @@ name. What is set by each could be given to `annotated train --set` as well;
 this measures more of the model.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from annotated.analysis.scores import memory_cosine, perplexity, probability_of_right
 from annotated.data.batches import Batch
 from annotated.recipes import RECIPES, Recipe, override
 from annotated.recipes.corpus import Report, batches_of
 from annotated.recipes.exact import TESTED, encoded
 from annotated.records import Record
-from annotated.training.evaluating import evaluating
-from annotated.training.perplexity import perplexity
 from annotated.translation import Translator
 from annotated.variations import experiment
 
@@ -38,7 +37,7 @@ ABLATIONS: dict[str, tuple[str, ...]] = {
     "few": (FEW,),
     "few-no-dropout": (FEW, "model.dropout=0"),
 }
-BINS = 100  # of the histogram of confidence
+BINS = 100  # of the histogram of probability_of_right
 
 
 def ablation(name: str) -> Recipe:
@@ -46,37 +45,6 @@ def ablation(name: str) -> Recipe:
     if name not in ABLATIONS:
         raise ValueError(f"no ablation {name!r}; there are {', '.join(ABLATIONS)}")
     return override(RECIPES[RECIPE], ABLATIONS[name])
-
-
-@torch.no_grad()
-def confidence(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, " tokens"]:
-    """§5.4: the probability given to each right piece, those before it given.
-
-    EOS counts as a piece, padding does not. No dropout.
-    """
-    found = []
-    with evaluating(model):
-        for batch in batches:
-            p = model(batch.source, batch.target).softmax(-1)
-            right = p.gather(-1, batch.labels[..., None])[..., 0]
-            found.append(right[batch.labels != model.config.pad_id])
-    return torch.cat(found)
-
-
-@torch.no_grad()
-def alikeness(model: nn.Module, batches: Iterable[Batch]) -> float:
-    """§5.3: the mean cosine between the memory's vectors, over all pairs of pieces.
-
-    Pieces of all sentences, padding left out. 1: all vectors point the same
-    way, so the decoder can't tell what it reads; 0: they point anywhere.
-    """
-    found = []
-    with evaluating(model):
-        for batch in batches:
-            memory = model.encode(batch.source)
-            found.append(memory[batch.source != model.config.pad_id])
-    unit = nn.functional.normalize(torch.cat(found), dim=-1)
-    return unit.mean(0).square().sum().item()
 
 
 def histogram(values: Float[Tensor, " tokens"]) -> list[float]:
@@ -88,7 +56,7 @@ def histogram(values: Float[Tensor, " tokens"]) -> list[float]:
 def measured(report: Report, model: nn.Module, seen: Sequence[Batch],
              unseen: Sequence[Batch]) -> Report:
     """The report with confidence on what is held out, and perplexity on what is not."""
-    right = confidence(model, unseen)
+    right = probability_of_right(model, unseen)
     shares = {
         f"p_right_{number / BINS:.2f}": {"value": round(share, 5)}
         for number, share in enumerate(histogram(right)) if share
@@ -112,7 +80,7 @@ def run(name: str, seed: int) -> Record:
 
     return experiment.run_watched(
         recipe, seed, f"ablation-{name}", f"{PROGRAM} {name} --seed {seed}",
-        column="alike", look=alikeness, more=more,
+        column="alike", look=memory_cosine, more=more,
     )
 
 

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annotated.analysis.scores import token_accuracy
 from annotated.data import numbers
 from annotated.data.batches import Batch
 from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
@@ -26,7 +27,6 @@ from annotated.recipes import RECIPES, Recipe, override, score
 from annotated.recipes.corpus import Report
 from annotated.recipes.exact import TEST_SEED
 from annotated.records import Record, as_metrics
-from annotated.training.perplexity import foreseen
 from annotated.translation import Translator
 from annotated.variations import experiment
 
@@ -174,8 +174,8 @@ def same_bag() -> list[tuple[int, int]]:
 def measured(report: Report, translator: Translator, seen: Sequence[Batch]) -> Report:
     """The report with what a control may change and an exact match does not show.
 
-    ``foreseen`` is measured on the batches ``seen``, ``exact_six_digits`` on
-    numbers longer than any in training; ``same_bag`` is the share of pairs
+    `token_accuracy` is measured on the batches `seen`, `exact_six_digits` on
+    numbers longer than any in training; `same_bag` is the share of pairs
     like 204 and 402 that get one translation.
     """
     corpus = RECIPES[RECIPE].corpus
@@ -184,7 +184,7 @@ def measured(report: Report, translator: Translator, seen: Sequence[Batch]) -> R
     first, second = (translator.translate(sentences) for sentences in zip(*bags, strict=True))
     alike = sum(a == b for a, b in zip(first, second, strict=True)) / len(bags)
     more = {
-        "foreseen": foreseen(translator.model, seen),
+        "token_accuracy": token_accuracy(translator.model, seen),
         "exact_six_digits": six.accuracy, "same_bag": alike,
     }
     rounded = {name: round(value, 4) for name, value in more.items()}
@@ -202,7 +202,7 @@ def run(name: str, seed: int) -> Record:
 
     return experiment.run_watched(
         recipe, seed, f"control-{name}", f"{PROGRAM} {name} --seed {seed}",
-        column="foreseen", look=foreseen, more=more, build=CONTROLS[name].model,
+        column="token_accuracy", look=token_accuracy, more=more, build=CONTROLS[name].model,
     )
 
 

@@ -28,10 +28,10 @@ def run_watched(
     more: Callable[[Report, Translator], Report],
     build: Callable[[TransformerConfig], Transformer] = Transformer,
 ) -> Record:
-    """A training run as a record, with one ``column`` more in its curve.
+    """A training run as a record, with one `column` more in its curve.
 
-    Wherever the model is watched, ``look`` measures it on held-out examples.
-    ``more`` adds to what the test of the trained model found.
+    Wherever the model is watched, `look` measures it on held-out examples.
+    `more` adds to what the test of the trained model found.
     """
     seen: dict[int, float] = {}
 

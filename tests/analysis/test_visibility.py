@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from annotated.analysis.visibility import visibility
 from annotated.model import MultiHeadAttention, PositionwiseFeedForward, padding_mask
-from annotated.model.visibility import visibility
 
 
 @pytest.fixture

@@ -20,10 +20,9 @@ from safetensors.torch import load_file
 
 import annotated
 from annotated.data.tokenizer import Tokenizer
+from annotated.files import write_atomically
 from annotated.model import Transformer, TransformerConfig
-from annotated.records import write_atomically
-from annotated.training import load_checkpoint, save_checkpoint
-from annotated.training.checkpoints import read_config, sealed
+from annotated.translation.checkpoints import load_checkpoint, read_config, save_checkpoint, sealed
 from annotated.variations.controls import NoScale
 
 FILES = ["config.json", "model.safetensors", "tokenizer.json"]
@@ -327,7 +326,7 @@ WRITES = [(Path, "write_bytes"), (os, "chmod"), (os, "fsync")]
 KILLS = """
 import os, shutil, signal, sys
 from pathlib import Path
-from annotated.training import load_checkpoint, save_checkpoint
+from annotated.translation.checkpoints import load_checkpoint, save_checkpoint
 
 base, real = Path(sys.argv[1]), os.replace
 model, tokenizer, notes = load_checkpoint(base / "new")

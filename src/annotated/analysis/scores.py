@@ -1,12 +1,13 @@
-"""How well a model foresees sentences it was not trained on: §6.2, and token by token."""
+"""Scores of a model on sentences it was not trained on: §6.2, and token by token."""
 
 from collections.abc import Iterable
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from annotated.data.batches import Batch
-from annotated.training.evaluating import evaluating
+from annotated.model.evaluating import evaluating
 from annotated.training.loss import label_smoothed_loss
 
 
@@ -36,7 +37,7 @@ def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
 
 
 @torch.no_grad()
-def foreseen(model: nn.Module, batches: Iterable[Batch]) -> float:
+def token_accuracy(model: nn.Module, batches: Iterable[Batch]) -> float:
     """§3.2.3: the share of tokens that are the likeliest, all before them given right.
 
     This is what training sees (teacher forcing), and no translation. EOS
@@ -54,3 +55,34 @@ def foreseen(model: nn.Module, batches: Iterable[Batch]) -> float:
     if not tokens:
         raise ValueError("there are no tokens to foresee")
     return right / tokens
+
+
+@torch.no_grad()
+def probability_of_right(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, " tokens"]:
+    """§5.4: the probability given to each right piece, those before it given.
+
+    EOS counts as a piece, padding does not. No dropout.
+    """
+    found = []
+    with evaluating(model):
+        for batch in batches:
+            p = model(batch.source, batch.target).softmax(-1)
+            right = p.gather(-1, batch.labels[..., None])[..., 0]
+            found.append(right[batch.labels != model.config.pad_id])
+    return torch.cat(found)
+
+
+@torch.no_grad()
+def memory_cosine(model: nn.Module, batches: Iterable[Batch]) -> float:
+    """§5.3: the mean cosine between the memory's vectors, over all pairs of pieces.
+
+    Pieces of all sentences, padding left out. 1: all vectors point the same
+    way, so the decoder can't tell what it reads; 0: they point anywhere.
+    """
+    found = []
+    with evaluating(model):
+        for batch in batches:
+            memory = model.encode(batch.source)
+            found.append(memory[batch.source != model.config.pad_id])
+    unit = nn.functional.normalize(torch.cat(found), dim=-1)
+    return unit.mean(0).square().sum().item()

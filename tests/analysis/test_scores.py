@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from annotated.analysis.scores import perplexity, token_accuracy
 from annotated.data.batches import Batch, collate
 from annotated.model import Transformer, TransformerConfig
-from annotated.training.perplexity import foreseen, perplexity
 
 SIZES = {"vocab_size": 37, "d_model": 22, "d_ff": 29, "heads": 3, "d_k": 5, "d_v": 7, "layers": 2}
 
@@ -177,7 +177,7 @@ class TestForeseen:
             for row, labels in enumerate(batch.labels.tolist())
             for place, label in enumerate(labels) if label != model.config.pad_id
         ]
-        assert foreseen(model, [batch]) == sum(right) / len(right)
+        assert token_accuracy(model, [batch]) == sum(right) / len(right)
 
     def test_how_sentences_are_batched_changes_nothing(self):
         model, pairs = build().eval(), corpus(13)
@@ -187,14 +187,14 @@ class TestForeseen:
             (source, [piece, *target[1:]])
             for (source, target), piece in zip(pairs, first.tolist(), strict=True)
         ]
-        whole = foreseen(model, [batch_of(pairs)])
+        whole = token_accuracy(model, [batch_of(pairs)])
         assert 0 < whole < 1
-        assert foreseen(model, one_by_one(pairs)) == pytest.approx(whole)
+        assert token_accuracy(model, one_by_one(pairs)) == pytest.approx(whole)
 
     def test_no_dropout_and_the_mode_comes_back(self):
         model, batch = build(dropout=0.5).train(), batch_of(corpus(7))
-        assert foreseen(model, [batch]) == foreseen(model, [batch]) and model.training
+        assert token_accuracy(model, [batch]) == token_accuracy(model, [batch]) and model.training
 
     def test_nothing_to_foresee_is_an_error(self):
         with pytest.raises(ValueError, match="no tokens to foresee"):
-            foreseen(build(), [])
+            token_accuracy(build(), [])

@@ -14,8 +14,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from annotated.data.tokenizer import Tokenizer
+from annotated.files import write_atomically
 from annotated.model import Transformer, TransformerConfig
-from annotated.records import write_atomically
 
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 VERSION = 1  # rises when a reader of today would misread tomorrow's checkpoints
@@ -24,12 +24,12 @@ VERSION = 1  # rises when a reader of today would misread tomorrow's checkpoints
 def save_checkpoint(
     folder: str | Path, model: Transformer, tokenizer: Tokenizer, dtype=None, **notes
 ) -> None:
-    """Write model, tokenizer and configuration; ``notes`` are kept as JSON.
+    """Write model, tokenizer and configuration; `notes` are kept as JSON.
 
     The configuration comes last and holds the SHA-256 of the others and its
     own, so neither an interrupted write nor a changed byte can pass for a
     checkpoint. One that is there stays whole until the new one is on the
-    disk. Tied weights are stored once. ``dtype=torch.float16`` halves the
+    disk. Tied weights are stored once. `dtype=torch.float16` halves the
     size. Raises ValueError for a model of a subclass: it would be loaded as
     a plain one.
     """

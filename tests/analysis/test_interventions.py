@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from annotated.analysis.effects import Effect
+from annotated.analysis.interventions import cut_heads, hide, swap_vectors
 from annotated.model import MultiHeadAttention, record_attention
-from annotated.model.interventions import Effect, cut_heads, hide, swap_vectors
 
 ENCODER = "encoder.layers.0.self_attention"
 SELF = "decoder.layers.1.self_attention"

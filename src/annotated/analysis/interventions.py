@@ -1,21 +1,22 @@
 """Change one part of a trained model's work, and see what it then does.
 
 Three interventions, each where its part is found: hide pieces among the
-source ids, swap vectors of a memory, cut heads of a model. Effect says in
-how many sentences one of them changed something, and how sure that is.
+source ids, swap vectors of a memory, cut heads of a model.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from statistics import NormalDist
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from annotated.data.batches import pad
 from annotated.model.attention import MultiHeadAttention
+from annotated.model.evaluating import evaluating
+from annotated.translation.search import greedy_search
+from annotated.translation.translator import Translator
 
 
 def hide(
@@ -23,7 +24,7 @@ def hide(
 ) -> Int[Tensor, "batch m"]:
     """The source with padding at these places: no attention looks there.
 
-    ``places`` count pieces from 0, in every row; ``source`` stays as it is.
+    `places` count pieces from 0, in every row; `source` stays as it is.
     Raises ValueError for a place that the rows lack.
     """
     at = place_index(places, source.shape[1], source.device)
@@ -68,7 +69,7 @@ def cut_heads(
 ) -> Iterator[None]:
     """Mute heads: their attention's output loses what they add to it.
 
-    ``cut`` names attentions as record_attention does, and their heads from 0.
+    `cut` names attentions as record_attention does, and their heads from 0.
     A head reaches the output through its own columns of W^O: inside the block
     these are zero; afterwards W^O is what it was, to the bit.
     Raises ValueError for an attention or a head that the model lacks.
@@ -109,49 +110,39 @@ def check_cut(
                 )
 
 
-@dataclass(frozen=True)
-class Effect:
-    """In how many of so many sentences an intervention changed something.
+class Swap(NamedTuple):
+    """A memory with some vectors from another sentence, and what came of it.
 
-    ``low`` and ``high`` end the 95 % interval of Wilson (1927) for the share
-    among all sentences drawn alike; it stays within 0 and 1, and has a width
-    where none or all changed. Printed: "≈ 193 of 200 (≈ 92 to ≈ 99 %)", the
-    ends rounded outwards, ≈ before each number that is measured.
-    Raises ValueError unless 0 <= changed <= total and total >= 1.
+    `places` are the pieces that differ between the two sentences.
     """
 
-    changed: int
-    total: int
-
-    def __post_init__(self):
-        if self.total < 1 or not 0 <= self.changed <= self.total:
-            raise ValueError(
-                f"changed is {self.changed} of {self.total}; "
-                "expected 0 to total, and a total of at least 1"
-            )
-
-    @property
-    def share(self) -> float:
-        return self.changed / self.total
-
-    @property
-    def low(self) -> float:
-        return wilson_low(self.changed, self.total)
-
-    @property
-    def high(self) -> float:
-        """By symmetry: 1 - the least share that stays unchanged."""
-        return 1 - wilson_low(self.total - self.changed, self.total)
-
-    def __str__(self) -> str:
-        low, high = math.floor(100 * self.low), math.ceil(100 * self.high)
-        counts = f"≈ {self.changed} of {self.total}"
-        return f"{counts} (≈ {low} to ≈ {high} %)"
+    places: list[int]
+    before: str
+    after: str
 
 
-def wilson_low(count: int, total: int) -> float:
-    """The smaller p whose total p is z standard deviations below count."""
-    z = NormalDist().inv_cdf(0.975)
-    middle = count + z**2 / 2
-    reach = z * math.sqrt(count * (total - count) / total + z**2 / 4)
-    return (middle - reach) / (total + z**2)
+@torch.inference_mode()
+def swap_memory(translator: Translator, sentence: str, other: str) -> Swap:
+    """Translate with the vectors of the differing pieces taken from other.
+
+    Both sentences are encoded whole; then, at each place where their pieces
+    differ, other's vector replaces ours, and the decoder runs on the result.
+    Raises ValueError if they are not of the same number of pieces.
+    """
+    model, tokenizer = translator.model, translator.tokenizer
+    ids = [row + [model.config.eos_id] for row in tokenizer.encode_batch([sentence, other])]
+    if len(ids[0]) != len(ids[1]):
+        raise ValueError(
+            f"{sentence!r} has {len(ids[0])} pieces and {other!r} {len(ids[1])}; "
+            "expected the same number"
+        )
+    source = pad(ids, model.config.pad_id).to(next(model.parameters()).device)
+    with evaluating(model):
+        memory = model.encode(source)
+    places = (source[0] != source[1]).nonzero()[:, 0].tolist()
+    swapped = swap_vectors(memory[:1], memory[1:], places)
+    before, after = (
+        tokenizer.decode(greedy_search(model, source[:1], memory=m)[0].tokens)
+        for m in (memory[:1], swapped)
+    )
+    return Swap(places, before, after)

@@ -5,11 +5,11 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from annotated.analysis.interventions import swap_memory
 from annotated.data import numbers
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
 from annotated.translation import Translator, greedy_search
-from annotated.translation.interventions import swap_memory
 
 words = st.text("abcdefg", min_size=5, max_size=5)
 

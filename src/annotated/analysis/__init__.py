@@ -1,0 +1,1 @@
+"""Looking into a trained model: interventions, who sees whom, effects, scores."""
