@@ -20,9 +20,10 @@ def additive_attention(
 
     The score of Bahdanau et al. (2015), a network with one hidden layer of
     d_a units; `w_q`, `w_k` and `w` are its parameters. The rest is as
-    in `scaled_dot_product_attention`: `mask` broadcasts to (*batch, n, m)
-    and True may attend; ValueError if it does not fit. Each row of the
-    weights sums to 1, or is zero where nothing is allowed.
+    in `scaled_dot_product_attention`: each `query` mixes the `value` of every
+    `key`; `mask` broadcasts to (*batch, n, m) and True may attend; ValueError
+    if it does not fit. Each row of the weights sums to 1, or is zero where
+    nothing is allowed.
     """
     check_mask(mask, query, key)
     # One vector of d_a numbers for each pair; in place, so that it is once.

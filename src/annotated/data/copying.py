@@ -28,6 +28,7 @@ def draw(
 ) -> list[str]:
     """`count` sequences such as "q b b x": their length is uniform, and so is each letter.
 
+    Lengths are `shortest` to `longest` letters, drawn from `letters` with this random `seed`.
     What `keep` refuses is drawn again; `keep=held_out` draws sequences that no training draw holds,
     whatever its seed. The first n of a longer draw are the draw of n. Raises ValueError for lengths
     or letters that make no sequence, or if `keep` refuses 100 000 sequences in a row.

@@ -224,7 +224,9 @@ class Cleaning:
 class Cleaned:
     """The pairs that pass, anew in each iteration.
 
-    `counts` tells of the latest one, also while it runs.
+    `length` measures a side; pairs with a side longer than `longest`, or more than `ratio` times
+    as long as the other, are dropped (None: no limit). `change` is applied to both sides first.
+    `counts` tells of the latest iteration, also while it runs.
     """
 
     def __init__(

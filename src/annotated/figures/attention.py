@@ -12,11 +12,12 @@ def attention_maps(
     weights: Tensor, queries: Sequence[str], keys: Sequence[str],
     titles: Sequence[str], columns: int = 2, label: str = "weight",
 ) -> Figure:
-    """One map a head: rows are queries, columns keys, colour from 0 to 1.
+    """One map per head: rows are queries, columns keys, colour from 0 to 1.
 
     `weights` is (heads, queries, keys), as record_attention gives it for
-    one sentence; each row sums to 1. Raises ValueError if the names are not
-    as many.
+    one sentence; each row sums to 1. `queries`, `keys` and `titles` (one per
+    head) are their names, `columns` the maps side by side, `label` that of
+    the colour bar. Raises ValueError if the names are not as many.
     """
     named = len(titles), len(queries), len(keys)
     if weights.shape != named:

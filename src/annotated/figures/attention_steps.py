@@ -97,6 +97,7 @@ def attention_figure(
 ) -> Figure:
     """Figure 2 of this layer, for what it was called with.
 
+    `x`, `memory`, `mask` and `causal` are the inputs of the `attention` layer's call.
     The right half is the layer's own run. There the attention itself is one fused kernel; its
     inputs are given to `scaled_dot_product_attention`, whose run is the left half, and which must
     give the same heads. Raises ValueError if it does not, or if the layer is wired otherwise.

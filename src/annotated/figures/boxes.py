@@ -8,7 +8,7 @@ from annotated.figures.style import GREY
 
 
 def spread(fig: Figure, ax: Axes, width: float, height: float) -> None:
-    """Make the axes all of the figure, one unit an inch, and show none of them."""
+    """Let `ax` fill `fig`, `width` by `height` inches, one unit per inch, and show no axes."""
     fig.set_layout_engine("none")
     fig.set_size_inches(width, height)
     ax.set_position((0, 0, 1, 1))
@@ -24,13 +24,24 @@ class Ink:
     def __init__(self, ax: Axes):
         self.ax = ax
 
-    def rectangle(self, left, bottom, right, top, color, zorder=5, edge="#7f7f7f", **look) -> None:
+    def rectangle(
+        self, left: float, bottom: float, right: float, top: float, color: str,
+        zorder: float = 5, edge: str = "#7f7f7f", **look,
+    ) -> None:
+        """A box from (`left`, `bottom`) to (`right`, `top`) in inches.
+
+        `color` fills it, `edge` is its border's, `zorder` how far up it lies.
+        """
         self.ax.add_patch(Rectangle(
             (left, bottom), right - left, top - bottom, facecolor=color, edgecolor=edge,
             linewidth=0.8, zorder=zorder, **look,
         ))
 
-    def say(self, x, y, text, size=10, ha="center", va="center", **look) -> None:
+    def say(
+        self, x: float, y: float, text: str, size: float = 10, ha: str = "center",
+        va: str = "center", **look,
+    ) -> None:
+        """`text` of `size` points at (`x`, `y`), placed by `ha` and `va` as Matplotlib does."""
         self.ax.text(x, y, text, fontsize=size, ha=ha, va=va, zorder=7, **look)
 
     def line(self, *points, color=GREY, style="-") -> None:

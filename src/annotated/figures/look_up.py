@@ -22,9 +22,10 @@ def soft_look_up(
 ) -> Figure:
     """One panel for each set of weights: whose share of one is how large, as the query slides.
 
-    `weights` maps a title to the weights of the same n queries, in their order. `start` and
-    `end` name the first query and the last. Keys that get little in every panel are drawn
-    together. Raises ValueError if there is not one name for each key, or a row is no shares of 1.
+    `weights` maps a title to the weights of the same n queries, in their order; `keys` names
+    the m keys, `start` and `end` the first query and the last. Keys that get little in every
+    panel are drawn together. Raises ValueError if there is not one name for each key, or a row
+    is no shares of 1.
     """
     for title, rows in weights.items():
         if rows.shape[1] != len(keys):

@@ -17,8 +17,10 @@ def one_query(
     weights: Float[Tensor, " m"], values: Float[Tensor, "m d_v"],
     pieces: Sequence[str], query: str,
 ) -> Figure:
-    """The four stages of attention for one query, one panel each.
+    """The four stages of attention for one `query`, one panel each.
 
+    `scores`, then `scaled` by 1/√d_k, then `weights` from the softmax, one
+    for each of `pieces`; at last the `values` (m, d_v) that they mix.
     Panels 1 and 2 share their axis, so that the division shows as shorter
     bars. The last row of panel 4 is the sum of the rows above it.
     """

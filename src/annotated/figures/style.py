@@ -43,5 +43,5 @@ def style():
 
 
 def figure(width: float = 7.0, height: float = 3.5, rows: int = 1, cols: int = 1, **options):
-    """A figure and its axes, in inches; call it, and draw, inside `style()`."""
+    """A figure of `width` by `height` inches with `rows` × `cols` axes; draw inside `style()`."""
     return plt.subplots(rows, cols, figsize=(width, height), **options)

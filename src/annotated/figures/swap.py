@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 from matplotlib.patches import Rectangle
@@ -43,8 +44,11 @@ def swap_picture(translator: Translator, number: int, other: int) -> Figure:
     return fig
 
 
-def draw_memory(ax, memory: Tensor, pieces: Sequence[str], place: int | None) -> None:
-    """One strip a memory vector, its piece above it, one of them framed."""
+def draw_memory(ax: Axes, memory: Tensor, pieces: Sequence[str], place: int | None) -> None:
+    """Draw `memory` (m, d_model) on `ax`: a strip per vector, its piece above it.
+
+    The strip at `place` is framed; `pieces` are m words.
+    """
     cells = memory.unflatten(1, (-1, 8)).mean(-1)
     limit = float(cells.abs().max())
     for i, (row, piece) in enumerate(zip(cells, pieces, strict=True)):
@@ -65,8 +69,11 @@ def draw_memory(ax, memory: Tensor, pieces: Sequence[str], place: int | None) ->
     ax.axis("off")
 
 
-def draw_words(ax, pieces: Sequence[str], others: Sequence[str], color: str) -> None:
-    """The translation under the strips, the pieces that changed in colour."""
+def draw_words(ax: Axes, pieces: Sequence[str], others: Sequence[str], color: str) -> None:
+    """Write a translation's `pieces` under the strips of `ax`.
+
+    Those that differ from `others` are in `color`.
+    """
     texts = [TextArea("says: ", textprops=dict(color=GREY, fontsize=11))]
     for piece, other in zip(pieces, others, strict=True):
         changed = piece != other
