@@ -12,7 +12,7 @@ import typer
 
 from annotated import cli
 from annotated.recipes import Recipe, Text, exact, override, recipe_named
-from annotated.training import load_checkpoint
+from annotated.translation.checkpoints import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 HARDWARE = "05-2-hardware-and-schedule.ipynb"

@@ -23,8 +23,8 @@ from annotated.recipes import (
     score,
     train,
 )
-from annotated.training import load_checkpoint
 from annotated.translation import Translator, shipped
+from annotated.translation.checkpoints import load_checkpoint
 
 EXACT = [name for name, recipe in RECIPES.items() if not isinstance(recipe.corpus, Text)]
 BOOKS_OWN = (342, 204, 402, 42)

@@ -29,8 +29,9 @@ from annotated.recipes import (
     train,
 )
 from annotated.recipes.run import Log, identity, read_log
-from annotated.training import Update, World, learning_rate, save_checkpoint
+from annotated.training import Update, World, learning_rate
 from annotated.translation import Translator
+from annotated.translation.checkpoints import save_checkpoint
 from annotated.variations.controls import NoScale
 
 
