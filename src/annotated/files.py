@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and documents that are read as what they must be."""
 
 import json
 import os
@@ -6,7 +6,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -43,3 +47,45 @@ def write_atomically(path: Path, data: bytes) -> None:
 def write_json(path: Path, value: Any) -> None:
     """A JSON document with a line's end, whole or not at all."""
     write_atomically(path, f"{json.dumps(value, ensure_ascii=False, indent=1)}\n".encode())
+
+
+def read_document(path: Path, kind: type[T] | Any) -> T:
+    """The JSON document in a file as a `kind`: a dataclass, a TypedDict, a msgspec.Struct, a dict.
+
+    Raises ValueError in one line that names the file and the field at fault, for what is no JSON,
+    for a missing field and for a value of another type.
+    """
+    return decoded(Path(path).read_bytes(), kind, path)
+
+
+def decoded(data: bytes, kind: type[T] | Any, where: object) -> T:
+    """As `read_document`, of bytes; `where` begins the message."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{where} is damaged: {error}") from None
+
+
+def converted(value: Any, kind: type[T] | Any, where: object) -> T:
+    """As `read_document`, of what a document holds: dicts, lists, numbers, texts.
+
+    Refuses a key that a dataclass has no field for, wherever it is nested.
+    """
+    try:
+        found = msgspec.convert(value, kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"{where} is damaged: {error}") from None
+    if unknown := sorted(unknown_keys(value, msgspec.to_builtins(found))):
+        raise ValueError(f"{where} has a field {unknown[0]!r} that this version does not know")
+    return found
+
+
+def unknown_keys(value: Any, known: Any, within: str = "") -> Iterator[str]:
+    """Paths of keys that are in one nest of dicts and not in the other."""
+    if isinstance(value, dict) and isinstance(known, dict):
+        for key, inner in value.items():
+            path = f"{within}.{key}" if within else key
+            if key in known:
+                yield from unknown_keys(inner, known[key], path)
+            else:
+                yield path
