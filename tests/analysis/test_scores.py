@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from annotated.analysis.scores import perplexity, token_accuracy
+from annotated.analysis.scores import (
+    memory_cosine,
+    perplexity,
+    probability_of_right,
+    token_accuracy,
+)
 from annotated.data.batches import Batch, collate
 from annotated.model import Transformer, TransformerConfig
 
@@ -198,3 +203,51 @@ class TestForeseen:
     def test_nothing_to_foresee_is_an_error(self):
         with pytest.raises(ValueError, match="no tokens to foresee"):
             token_accuracy(build(), [])
+
+
+PAIRS = [([5, 6, 7], [7, 5]), ([5], [6, 6, 6, 5, 3]), ([3, 4, 5, 6, 7], [4])]
+LABELS = 3 + 6 + 2  # with EOS
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Transformer(TransformerConfig.tiny(vocab_size=11, d_model=22, d_ff=29, heads=2))
+
+
+class TestProbabilityOfRight:
+    def test_it_is_the_softmax_at_each_label_and_pads_do_not_count(self, model):
+        model.eval()
+        found = probability_of_right(model, [batch_of(PAIRS)])
+        expected = []
+        for pair in PAIRS:  # each alone: no padding at all
+            one = batch_of([pair])
+            p = model(one.source, one.target).softmax(-1)[0]
+            expected += [p[place, label] for place, label in enumerate(one.labels[0])]
+        assert found.shape == (LABELS,)
+        torch.testing.assert_close(found, torch.stack(expected))
+
+    def test_its_geometric_mean_is_one_over_the_perplexity(self, model):
+        found = probability_of_right(model, [batch_of(PAIRS[:2]), batch_of(PAIRS[2:])])
+        mean = found.log().mean().exp().item()
+        assert 1 / mean == pytest.approx(perplexity(model, [batch_of(PAIRS)]), rel=1e-5)
+
+    def test_no_dropout_and_the_mode_comes_back(self, model):
+        model.train()
+        first, second = (probability_of_right(model, [batch_of(PAIRS)]) for _ in range(2))
+        assert torch.equal(first, second) and model.training
+
+
+class TestMemoryCosine:
+    def test_it_is_the_mean_cosine_of_all_pairs_of_pieces(self, model):
+        model.eval()
+        vectors = torch.cat([model.encode(batch_of([pair]).source)[0] for pair in PAIRS])
+        cosines = [torch.cosine_similarity(a, b, dim=0) for a in vectors for b in vectors]
+        mean = torch.stack(cosines).mean().item()
+        assert memory_cosine(model, [batch_of(PAIRS)]) == pytest.approx(mean, abs=1e-5)
+
+    def test_it_is_1_when_all_point_the_same_way(self, model):
+        norm = model.encoder.layers[-1].sublayer_2.norm
+        torch.nn.init.zeros_(norm.weight)
+        torch.nn.init.ones_(norm.bias)
+        assert memory_cosine(model, [batch_of(PAIRS)]) == pytest.approx(1.0)

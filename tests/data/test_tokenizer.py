@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from annotated.data import numbers
-from annotated.data.tokenizer import Tokenizer
+from annotated.data.tokenizer import Tokenizer, spellings
 
 SPECIAL = {Tokenizer.pad_id, Tokenizer.bos_id, Tokenizer.eos_id}
 NAMES = ("<pad>", "⟨pad⟩", "⟨bos⟩", "⟨eos⟩", "</s>", "<unk>", "Ġ", "[PAD]")
@@ -223,3 +223,20 @@ def test_a_missing_file_a_folder_and_bytes_that_are_no_text(tmp_path):
             Tokenizer.load(tmp_path / name)
         start = f"{tmp_path / name} is no tokenizer: expected a file written by Tokenizer.save ("
         assert str(error.value).startswith(start) and "\n" not in str(error.value)
+
+
+class TestSpellings:
+    def test_of_a_sentence_are_its_pieces_with_their_blanks(self):
+        tokenizer = Tokenizer.train(["two twos and forty-two", "two and forty"], merges=11)
+        names = spellings(tokenizer)
+        text = "two and forty-two twos"
+        spelled = [names[id] for id in tokenizer.encode(text)]
+        assert "".join(spelled).replace("␣", " ") == f" {text}"
+        assert names[:3] == ["PAD", "BOS", "EOS"] and len(names) == tokenizer.vocab_size
+
+    def test_of_the_book_all_differ(self):
+        from annotated.translation import Translator
+
+        names = spellings(Translator.load("numbers-en-de").tokenizer)
+        assert len(set(names)) == len(names) == 420
+        assert {"zwei", "␣zwei", "undvierzig", "-"} < set(names)

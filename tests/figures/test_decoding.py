@@ -6,7 +6,6 @@ import torch
 from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
-from annotated.data.tokenizer import Tokenizer, spellings
 from annotated.figures.decoding import BAR, READ, REST, decoding_loop, percent
 from annotated.figures.style import BLUE, GREY, ORANGE
 
@@ -121,20 +120,3 @@ def test_small_shares_keep_their_digits(share, text):
 def test_what_does_not_fit_is_refused(shares, names, top, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         decoding_loop(shares, names, top)
-
-
-class TestSpellings:
-    def test_of_a_sentence_are_its_pieces_with_their_blanks(self):
-        tokenizer = Tokenizer.train(["two twos and forty-two", "two and forty"], merges=11)
-        names = spellings(tokenizer)
-        text = "two and forty-two twos"
-        spelled = [names[id] for id in tokenizer.encode(text)]
-        assert "".join(spelled).replace("␣", " ") == f" {text}"
-        assert names[:3] == ["PAD", "BOS", "EOS"] and len(names) == tokenizer.vocab_size
-
-    def test_of_the_book_all_differ(self):
-        from annotated.translation import Translator
-
-        names = spellings(Translator.load("numbers-en-de").tokenizer)
-        assert len(set(names)) == len(names) == 420
-        assert {"zwei", "␣zwei", "undvierzig", "-"} < set(names)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from annotated import records
-from annotated.analysis.scores import memory_cosine, perplexity, probability_of_right
 from annotated.data.batches import collate
 from annotated.model import Transformer, TransformerConfig
 from annotated.recipes import RECIPES, Copying, settings
@@ -49,44 +48,6 @@ class TestSettings:
 
     def test_no_one_is_as_another(self):
         assert len({ablation(name) for name in ABLATIONS}) == len(ABLATIONS)
-
-
-class TestConfidence:
-    def test_it_is_the_softmax_at_each_label_and_pads_do_not_count(self, model):
-        model.eval()
-        found = probability_of_right(model, [batch()])
-        expected = []
-        for pair in PAIRS:  # each alone: no padding at all
-            one = batch([pair])
-            p = model(one.source, one.target).softmax(-1)[0]
-            expected += [p[place, label] for place, label in enumerate(one.labels[0])]
-        assert found.shape == (LABELS,)
-        torch.testing.assert_close(found, torch.stack(expected))
-
-    def test_its_geometric_mean_is_one_over_the_perplexity(self, model):
-        found = probability_of_right(model, [batch(PAIRS[:2]), batch(PAIRS[2:])])
-        mean = found.log().mean().exp().item()
-        assert 1 / mean == pytest.approx(perplexity(model, [batch()]), rel=1e-5)
-
-    def test_no_dropout_and_the_mode_comes_back(self, model):
-        model.train()
-        first, second = (probability_of_right(model, [batch()]) for _ in range(2))
-        assert torch.equal(first, second) and model.training
-
-
-class TestAlikeness:
-    def test_it_is_the_mean_cosine_of_all_pairs_of_pieces(self, model):
-        model.eval()
-        vectors = torch.cat([model.encode(batch([pair]).source)[0] for pair in PAIRS])
-        cosines = [torch.cosine_similarity(a, b, dim=0) for a in vectors for b in vectors]
-        mean = torch.stack(cosines).mean().item()
-        assert memory_cosine(model, [batch()]) == pytest.approx(mean, abs=1e-5)
-
-    def test_it_is_1_when_all_point_the_same_way(self, model):
-        norm = model.encoder.layers[-1].sublayer_2.norm
-        torch.nn.init.zeros_(norm.weight)
-        torch.nn.init.ones_(norm.bias)
-        assert memory_cosine(model, [batch()]) == pytest.approx(1.0)
 
 
 class TestHistogram:
