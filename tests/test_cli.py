@@ -34,7 +34,8 @@ def command(monkeypatch, capsys):
 
     def run(*arguments, stdin=""):
         monkeypatch.setattr(sys, "argv", ["annotated", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        text = io.BytesIO(stdin if isinstance(stdin, bytes) else stdin.encode())
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(text, encoding="utf-8"))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             cli.main()
@@ -122,9 +123,53 @@ class TestTranslate:
         result = command("translate", "forty-two", empty)
         assert_refused(result, "sentence 2 is empty", "expected at least one word")
 
-    def test_so_is_an_empty_line(self, command):
-        result = command("translate", stdin="forty-two\n\ntwo\n")
-        assert_refused(result, "sentence 2 is empty")
+    @pytest.mark.parametrize("empty", ["", " ", "\r"])
+    def test_an_empty_line_stays_one(self, command, empty):
+        result = command("translate", stdin=f"forty-two\n{empty}\ntwo\n")
+        assert result == (0, "zweiundvierzig\n\nzwei\n", "")
+
+    def test_a_line_that_is_not_utf_8_is_named(self, command):
+        result = command("translate", stdin=b"forty-two\ntwo\xff\n")
+        assert_refused(result, "line 2 of stdin is not UTF-8")
+
+    @pytest.mark.parametrize("end", ["\n", ""])
+    def test_a_line_too_long_to_be_translated_is_refused(self, command, end):
+        assert_refused(command("translate", stdin=1_000_000 * "a" + end), "stdin goes on for over")
+        assert_refused(
+            command("translate", stdin=30_000 * "a" + end),
+            "sentence 1 has 30000 characters; expected at most 20000",
+        )
+
+    def test_a_translation_comes_before_the_input_ends(self):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "annotated", "translate"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
+        try:
+            for asked, expected in ((b"forty-two\n", b"zweiundvierzig\n"), (b"two\n", b"zwei\n")):
+                process.stdin.write(asked)
+                process.stdin.flush()
+                assert process.stdout.readline() == expected
+            assert process.communicate(b"five")[0] == "fünf\n".encode()
+        finally:
+            process.kill()
+        assert process.returncode == 0
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+    def test_a_terminal_gets_a_prompt(self):
+        import pty
+
+        here, there = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "annotated", "translate"],
+            stdin=there, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        os.write(here, b"forty-two\n\x04")
+        out, err = process.communicate(timeout=60)
+        os.close(here)
+        os.close(there)
+        assert out == b"zweiundvierzig\n"
+        assert err.startswith(b"One sentence per line") and err.count(b"> ") == 2
 
     def test_a_sentence_that_is_no_number_is_translated_somehow(self, command):
         status, out, err = command("translate", "Straße 🙂 \x00 " + "word " * 20)

@@ -1,12 +1,14 @@
 """The commands: train, evaluate, translate, recipes."""
 
 import contextlib
+import io
 import json
 import os
 import shlex
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -17,6 +19,7 @@ from tqdm import tqdm
 
 from annotated import files, records
 from annotated.commands import MAX_SEED, check_writable
+from annotated.data.text import tidy
 from annotated.recipes import (
     RECIPES,
     Recipe,
@@ -34,6 +37,7 @@ from annotated.signals import Signals
 from annotated.training import Update, World
 from annotated.translation import Translator
 from annotated.translation.checkpoints import CONFIG, save_checkpoint
+from annotated.translation.translator import LONGEST
 
 app = typer.Typer(
     add_completion=False,
@@ -65,6 +69,9 @@ def main() -> None:
     """Run a command; bad input becomes one line on stderr and exit status 2."""
     try:
         status = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+    except BrokenPipeError:  # as in `annotated translate | head -1`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
     except (ValueError, OSError) as error:
         status = _say(error, 2)
     except FloatingPointError as error:
@@ -194,11 +201,55 @@ def translate(
     ] = None,
     model: Model = "numbers-en-de",
 ) -> None:
-    """Translate sentences, one line each."""
-    if not sentences:
-        sentences = [line.rstrip("\n") for line in sys.stdin or ()]
-    for translation in Translator.load(model).translate(sentences):
-        print(translation)
+    """Translate sentences, one per line; an empty line of stdin stays one."""
+    translator = Translator.load(model)
+    if sentences:
+        for translation in translator.translate(sentences):
+            print(translation)
+        return
+    for lines in lines_as_they_come(sys.stdin):
+        asked = [line for line in lines if tidy(line)]
+        translations = iter(translator.translate(asked))
+        for line in lines:
+            print(next(translations) if tidy(line) else "")
+        sys.stdout.flush()
+
+
+BLOCK = 1 << 16  # bytes of stdin read at a time
+
+
+def lines_as_they_come(stream: io.TextIOWrapper | None) -> Iterator[list[str]]:
+    """The lines of a stream of UTF-8, each time all that have arrived by then.
+
+    So a file is translated in large batches, and what a person or a slow
+    program writes line by line. In a terminal there is a prompt. ValueError
+    names a line that is not UTF-8, or too long to be translated.
+    """
+    if stream is None:  # closed before the start
+        return
+    terminal, number, rest = stream.isatty(), 0, b""
+    if terminal:
+        print("One sentence per line; Ctrl-D ends.", file=sys.stderr)
+    while True:
+        if terminal:
+            print("> ", end="", file=sys.stderr, flush=True)
+        block = stream.buffer.read1(BLOCK)
+        *whole, rest = (rest + block).split(b"\n")
+        if not block and rest:
+            whole, rest = [rest], b""
+        lines = []
+        for line in whole:
+            number += 1
+            try:
+                lines.append(line.decode())
+            except UnicodeDecodeError as error:
+                raise ValueError(f"line {number} of stdin is not UTF-8: {error.reason}") from None
+        if len(rest) > 4 * LONGEST:  # no character has more bytes than four
+            raise ValueError(f"line {number + 1} of stdin goes on for over {len(rest)} bytes")
+        if lines:
+            yield lines
+        if not block:
+            return
 
 
 app.command("reproduce")(reproduce_command)

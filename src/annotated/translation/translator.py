@@ -11,6 +11,8 @@ from annotated.model import Transformer
 from annotated.translation.checkpoints import load_checkpoint
 from annotated.translation.search import greedy_search
 
+LONGEST = 20_000  # characters of a sentence: time and memory grow faster than its length
+
 
 def shipped() -> list[str]:
     """Names of the trained models that come with the package."""
@@ -47,7 +49,8 @@ class Translator:
 
         White space is tidied as in training. Sentences of about equal length
         are translated together, at most `batch_tokens` at a time, padding
-        included. Raises ValueError for a sentence with nothing in it.
+        included. Raises ValueError for a sentence with nothing in it, and for
+        one of more than `LONGEST` characters.
         """
         if isinstance(sentences, str):
             raise ValueError("sentences is one text; expected a list of texts")
@@ -56,6 +59,12 @@ class Translator:
             raise ValueError(
                 f"sentence {sentences.index('') + 1} is empty; expected at least one word"
             )
+        for number, sentence in enumerate(sentences, 1):
+            if len(sentence) > LONGEST:
+                raise ValueError(
+                    f"sentence {number} has {len(sentence)} characters; "
+                    f"expected at most {LONGEST}: give it sentence by sentence"
+                )
         config, device = self.model.config, next(self.model.parameters()).device
         ids = [row + [config.eos_id] for row in self.tokenizer.encode_batch(sentences)]
         translations = [""] * len(ids)
