@@ -12,3 +12,18 @@ document.addEventListener("DOMContentLoaded", function () {
 if (typeof DOCUMENTATION_OPTIONS !== "undefined" && location.protocol === "file:") {
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 }
+
+// On paper a page is light and nothing is folded; afterwards all is as it was.
+(function () {
+  var folded = [], theme;
+  window.addEventListener("beforeprint", function () {
+    theme = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
+    folded = document.querySelectorAll("details:not([open])");
+    folded.forEach(function (details) { details.open = true; });
+  });
+  window.addEventListener("afterprint", function () {
+    document.documentElement.dataset.theme = theme;
+    folded.forEach(function (details) { details.open = false; });
+  });
+})();

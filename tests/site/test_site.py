@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urldefrag, urlencode, urlsplit
 from urllib.request import urlopen
 
 import nbformat
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 
@@ -68,6 +69,26 @@ def test_every_internal_link_leads_somewhere(html):
     assert not broken
 
 
+def test_a_link_to_a_place_on_a_page_leads_there_in_jupyterlab_too(pages):
+    """The site names a heading after its words in lower case, JupyterLab in the case they have.
+
+    So a place that is linked has an id in the text: `<a id="names-norms"></a>`.
+    """
+    texts = {source(page): source(page).read_text(encoding="utf-8") for page in pages}
+    for path in texts:
+        if path.suffix == ".ipynb":
+            cells = nbformat.reads(texts[path], as_version=4).cells
+            texts[path] = "\n".join(c.source for c in cells if c.cell_type == "markdown")
+    followed, lost = 0, []
+    for path, text in texts.items():
+        links = re.findall(r'\]\(([^\s():]*)#([^\s()]+)\)|href="([^":]*)#([^"]+)"', text)
+        for address, place in ((a or b, c or d) for a, c, b, d in links):
+            followed += 1
+            if f'<a id="{place}">' not in texts[(path.parent / address) if address else path]:
+                lost.append(f"{path.name}: {address}#{place}")
+    assert followed > 10 and not lost
+
+
 def test_our_style_and_script_arrive(html, page):
     path = html / f"{page}.html"
     doc = soup(path)
@@ -114,7 +135,7 @@ def test_page_opens_cleanly_from_disk(html, page, view):
     assert opened.errors == []
 
 
-def test_page_is_accessible_in_light_and_in_dark(html, page, view):
+def test_page_is_accessible_in_light_in_dark_and_printed_from_the_dark(html, page, view):
     opened = view(html / f"{page}.html")
     # The theme moves colours over a fraction of a second, and half a colour has no contrast.
     opened.tab.add_style_tag(content="*, *::before, *::after { transition: none !important }")
@@ -132,12 +153,84 @@ def test_page_is_accessible_in_light_and_in_dark(html, page, view):
             if (fault["id"], node["target"][0]) not in THEME_FAULTS
         ]
     assert faults == []
+    opened.tab.emulate_media(media="print")
+    # What still fades in when the printer looks is not on paper.
+    moving = "dispatchEvent(new Event('beforeprint')), document.getAnimations().length"
+    assert opened.tab.evaluate(moving) == 0
+    checked = Axe().run(opened.tab, options={"runOnly": ["color-contrast"]}).response
+    assert checked["passes"]
+    assert [node["html"] for fault in checked["violations"] for node in fault["nodes"]] == []
 
 
-def test_search_finds_a_page_without_a_server(html, view):
-    opened = view((html / "search.html").as_uri() + "?q=attention")
-    opened.tab.wait_for_selector("#search-results li a", timeout=10_000)
-    assert opened.errors == [] and opened.foreign == []
+@pytest.fixture
+def found(html, view):
+    """`found("5.4")` searches from disk: the pages in the order in which they are listed."""
+
+    def search(query: str) -> list[str]:
+        opened = view((html / "search.html").as_uri() + "?" + urlencode({"q": query}))
+        opened.tab.wait_for_function(
+            "document.querySelector('#search-results h2')?.innerText == 'Search Results'"
+        )
+        assert opened.errors == [] and opened.foreign == []
+        links = opened.tab.locator("#search-results li a").all()
+        return [urldefrag(a.get_attribute("href"))[0].removesuffix(".html") for a in links]
+
+    return search
+
+
+def test_search_finds_words_without_a_server(found, pages):
+    assert set(pages) > set(found("label smoothing")) > {"book/05-4-regularization"}
+    assert found("zyzzyva") == []
+
+
+def test_search_for_a_section_lists_its_page_first(found, html, pages):
+    titles = {page: soup(html / f"{page}.html").h1.get_text() for page in pages}
+    sections = {page: re.match(r"[\d.]+", title) for page, title in titles.items()}
+    sections = {page: number[0] for page, number in sections.items() if number}
+    assert len(sections) > 10
+    for page, number in sections.items():
+        assert found(number)[0] == page, number
+    for query in (f"§{number}", f"section {number}"):
+        assert found(query)[0] == page, query
+
+
+@pytest.mark.parametrize(
+    "number", ["342", "4000", "0.1", "64", "0.98", "37000", "37 000", "37,000", "40 960"]
+)
+def test_search_finds_the_numbers_of_the_text(found, html, pages, number):
+    """All pages that have the number, however its digits are grouped, and none besides."""
+    digits = re.escape(re.sub(r"[ ,]", "", number))
+    grouped = re.sub(r"(?<=\d)(?=(\d{3})+$)", "[ ,_\u00a0\u2009\u202f]?", digits)
+    pattern = re.compile(rf"(?<![\w.]){grouped}(?!\w|\.\d)")
+    has = {
+        page for page in pages
+        if pattern.search(soup(html / f"{page}.html").find("article").get_text(" "))
+    }
+    assert has and has <= set(found(number))
+
+
+def test_search_for_a_number_that_is_nowhere_finds_nothing(found):
+    assert found("982451653") == found("17.289") == []
+
+
+# On paper
+
+
+def test_paper_is_light_and_nothing_on_it_is_folded(html, view, pages):
+    """From a dark page with answers folded; afterwards it is as it was."""
+    page = max(pages, key=lambda page: len(soup(html / f"{page}.html").find_all("details")))
+    tab = view(html / f"{page}.html").tab
+    tab.emulate_media(color_scheme="dark")
+    tab.wait_for_function("document.documentElement.dataset.theme == 'dark'")
+    state = """() => [document.documentElement.dataset.theme,
+                      document.querySelectorAll("details:not([open])").length]"""
+    before = tab.evaluate(state)
+    assert before[0] == "dark" and before[1] > 3
+    # Asked after our own listener, while the browser prints.
+    tab.evaluate(f"addEventListener('beforeprint', () => window.printed = ({state})())")
+    assert tab.pdf().startswith(b"%PDF")
+    assert tab.evaluate("window.printed") == ["light", 0]
+    assert tab.evaluate(state) == before
 
 
 @contextlib.contextmanager
