@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 from bs4 import BeautifulSoup
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from IPython.display import HTML, Markdown
 
 import annotated
 from annotated import notebook, paper
+from annotated.analysis.effects import Effect
+from annotated.analysis.scores import token_accuracy
 from annotated.data import numbers
 from annotated.data.batches import Batch, token_batches
 from annotated.data.tokenizer import Tokenizer
@@ -21,10 +25,10 @@ from annotated.model import (
     record_attention,
     scaled_dot_product_attention,
 )
-from annotated.notebook import book_model, show, stations, where
+from annotated.notebook import BookModel, book_model, show, stations, table, where
 from annotated.recipes import Score, recipe_named
 from annotated.training import Trainer, label_smoothed_loss, learning_rate
-from annotated.translation import greedy_search
+from annotated.translation import Translator, greedy_search
 
 PACKAGE = Path(annotated.__file__).parent
 
@@ -141,8 +145,184 @@ class TestBookModel:
 
     def test_each_page_gets_its_own(self, book):
         other = book_model()
-        assert other.model is not book.model
-        assert torch.equal(other.model.embedding.weight, book.model.embedding.weight)
+        other.model.double()
+        torch.nn.init.zeros_(other.model.embedding.weight)
+        for own in (book, book_model()):
+            assert own.model.embedding.weight.dtype == torch.float32
+            assert own.model.embedding.weight.abs().sum() > 1000
+
+    def test_the_checkpoint_is_read_once(self, displayed, monkeypatch):
+        calls, load = [], Translator.load
+        monkeypatch.setattr(Translator, "load", lambda name: calls.append(name) or load(name))
+        notebook.loaded.cache_clear()
+        where("memory")
+        book_model()
+        where("encoder")
+        assert calls == ["numbers-en-de"]
+
+    def test_its_repr_is_short_and_has_the_sentence(self, book):
+        assert repr(book) == (
+            "BookModel(source='three hundred and forty-two', target='dreihundertzweiundvierzig')"
+        )
+
+
+@pytest.fixture(scope="module", params=["the book's", "other special ids"])
+def toolkit(request, book):
+    """The book's model, and a random one whose special ids are not the usual ones."""
+    if request.param == "the book's":
+        return book
+    torch.manual_seed(0)
+    config = TransformerConfig.tiny(
+        vocab_size=420, d_model=22, heads=2, layers=1, pad_id=2, bos_id=0, eos_id=1
+    )
+    return BookModel(Transformer(config).eval(), book.tokenizer, book.source, book.target)
+
+
+some = st.lists(st.integers(0, 999_999), min_size=1, max_size=5)
+
+
+class TestToolkit:
+    @settings(max_examples=11)
+    @given(some)
+    def test_a_batch_is_the_numbers_in_order_between_the_models_special_ids(self, toolkit, chosen):
+        batch, config, encode = toolkit.batch_of(chosen), toolkit.model.config, (
+            toolkit.tokenizer.encode
+        )
+        assert len(batch.source) == len(batch.target) == len(batch.labels) == len(chosen)
+        for number, source, target, labels in zip(
+            chosen, batch.source.tolist(), batch.target.tolist(), batch.labels.tolist(), strict=True
+        ):
+            english, german = (encode(numbers.spell(number, name)) for name in ("en", "de"))
+            for ids, row in [
+                ([*english, config.eos_id], source),
+                ([config.bos_id, *german], target),
+                ([*german, config.eos_id], labels),
+            ]:
+                assert row == ids + [config.pad_id] * (len(row) - len(ids))
+
+    def test_the_running_sentence_is_a_batch_of_one_number(self, toolkit):
+        one, same = toolkit.batch(), toolkit.batch_of([342])
+        for name in ("source", "target", "labels"):
+            assert torch.equal(getattr(one, name), getattr(same, name))
+
+    def test_no_numbers_are_no_batch(self, toolkit):
+        with pytest.raises(ValueError):
+            toolkit.batch_of([])
+
+    @settings(max_examples=11)
+    @given(some)
+    def test_the_mask_is_what_the_model_itself_sees(self, toolkit, chosen):
+        source = toolkit.batch_of(chosen).source
+        mask, model = toolkit.mask(source), toolkit.model
+        assert mask.shape == (len(chosen), 1, 1, source.shape[1])
+        assert mask[:, 0, 0].sum(1).tolist() == [
+            len(toolkit.pieces(numbers.spell(n, "en"))) for n in chosen
+        ]
+        memory = model.encoder(model.embed(source, "source"), mask)
+        assert torch.equal(memory, model.encode(source))
+
+    def test_what_is_hidden_is_padding_and_no_key(self, toolkit):
+        source = toolkit.batch_of([342, 777_777]).source
+        hidden = toolkit.hide(source, [0, 3])
+        assert not toolkit.mask(hidden)[:, 0, 0, [0, 3]].any()
+        others = [place for place in range(source.shape[1]) if place not in (0, 3)]
+        assert torch.equal(hidden[:, others], source[:, others])
+        with pytest.raises(ValueError, match="no place 99"):
+            toolkit.hide(source, [99])
+
+    @settings(max_examples=11)
+    @given(some, st.integers(0, 2**31))
+    def test_wrong_tokens_are_those_that_accuracy_misses(self, toolkit, chosen, seed):
+        batch, model = toolkit.batch_of(chosen), toolkit.model
+        logits = model(batch.source, batch.target)
+        wrong = toolkit.wrong_tokens(batch, logits)
+        real = toolkit.mask(batch.labels).sum()
+        assert token_accuracy(model, [batch]) == pytest.approx(1 - wrong.sum() / real)
+        logits = torch.randn(logits.shape, generator=torch.Generator().manual_seed(seed))
+        wrong = toolkit.wrong_tokens(batch, logits)
+        assert not (wrong & ~toolkit.mask(batch.labels)[:, 0, 0]).any()
+        effect = toolkit.wrong(batch, logits)
+        assert effect == Effect(sum(map(any, wrong.tolist())), len(chosen))
+
+    def test_the_shipped_model_is_right_and_wrong_where_labels_are_changed(self, book):
+        batch = book.batch_of([342, 204, 402, 42])
+        logits = book.model(batch.source, batch.target)
+        assert book.wrong(batch, logits) == Effect(0, 4)
+        batch.labels[2, 0] = batch.labels[3, 0]
+        assert book.wrong_tokens(batch, logits).nonzero().tolist() == [[2, 0]]
+        assert book.wrong(batch, logits) == Effect(1, 4)
+
+    def test_translations_are_the_translators_and_follow_a_memory(self, toolkit):
+        friends = [204, 402]
+        source = toolkit.batch_of(friends).source
+        english = [numbers.spell(n, "en") for n in friends]
+        assert toolkit.translations(source) == toolkit.translator.translate(english)
+        memory = toolkit.model.encode(source)
+        assert toolkit.translations(source, memory) == toolkit.translations(source)
+
+    def test_with_the_other_memory_it_says_the_other_number(self, book):
+        source = book.batch_of([204, 402]).source
+        swapped = book.model.encode(source).flip(0)
+        assert book.translations(source, swapped) == ["vierhundertzwei", "zweihundertvier"]
+
+    def test_the_decoder_reads_the_labels_one_place_later(self, book):
+        assert book.shifted(book.target) == ["BOS", *book.pieces(book.target)[:-1]]
+        assert len(book.shifted(book.target)) == book.batch().target.shape[1]
+
+
+class TestUnseen:
+    @settings(max_examples=7)
+    @given(st.integers(1, 211), st.integers(0, 2**31))
+    def test_all_are_different_held_out_and_the_first_of_more(self, count, seed):
+        found = BookModel.unseen(count, seed)
+        assert len(set(found)) == len(found) == count and all(map(numbers.held_out, found))
+        assert BookModel.unseen(211, seed)[:count] == found
+
+    def test_keep_takes_some_of_them_in_the_same_order(self):
+        def odd(number):
+            return number % 2 == 1
+
+        found = BookModel.unseen(50, seed=3, keep=odd)
+        assert found == list(filter(odd, BookModel.unseen(150, seed=3)))[:50]
+
+    @pytest.mark.parametrize("count, most", [(12, 11), (0, 0), (-3, 0)])
+    def test_what_there_is_not_is_refused_with_how_many_there_are(self, count, most):
+        """Below 100 one number in ten is held out, and 42."""
+        with pytest.raises(ValueError) as caught:
+            BookModel.unseen(count, keep=lambda number: number < 100)
+        assert str(caught.value) == f"count is {count}; expected 1 to {most}"
+
+
+class TestTable:
+    ROWS = [("of", "ours", "n"), ("a <b>", "x\ny", 7), ("&", "–", 2.5)]
+
+    def cells(self, rows, title="Sizes"):
+        page = BeautifulSoup(table(title, rows).data, "html.parser")
+        return page, [row.find_all(["th", "td"]) for row in page.find_all("tr")]
+
+    def test_every_cell_stands_where_it_was_given(self):
+        page, rows = self.cells(self.ROWS)
+        texts = [[cell.get_text("\n") for cell in row] for row in rows]
+        assert texts == [[str(value) for value in row] for row in self.ROWS]
+        assert page.div["aria-label"] == "Sizes" and page.div["role"] == "region"
+
+    def test_headings_are_of_columns_and_first_cells_of_rows(self):
+        _, (top, *body) = self.cells(self.ROWS)
+        assert [cell.get("scope") for cell in top] == ["col"] * 3
+        assert [[cell.get("scope") for cell in row] for row in body] == [["row", None, None]] * 2
+
+    def test_numbers_stand_on_the_right_and_texts_on_the_left(self):
+        _, (_, *body) = self.cells(self.ROWS)
+        right = [["text-align:right" in cell["style"] for cell in row] for row in body]
+        assert right == [[False, False, True]] * 2
+
+    @pytest.mark.parametrize("rows, said", [([], "[]"), ([()], "[0]"), ([(1, 2), (3,)], "[1, 2]")])
+    def test_rows_of_unlike_length_are_refused(self, rows, said):
+        with pytest.raises(ValueError) as caught:
+            table("Sizes", rows)
+        assert str(caught.value) == (
+            f"rows have {said} cells; expected as many in each, at least 1"
+        )
 
 
 STATIONS = [

@@ -1,23 +1,32 @@
 """Helpers that only the book's pages use; the one module that needs Jupyter."""
 
-import html
 import inspect
 import textwrap
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
 
 from IPython.display import HTML, Markdown, display
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annotated import paper
-from annotated.data import numbers
-from annotated.data.batches import Batch, collate
+from annotated.analysis.effects import Effect
+from annotated.analysis.interventions import hide
+from annotated.analysis.scores import wrong_tokens
+from annotated.data.batches import Batch, Pair, collate
+from annotated.data.numbers import different, held_out, pairs, spell
 from annotated.data.tokenizer import Tokenizer
-from annotated.model import Transformer
-from annotated.translation import Translator
+from annotated.model import Transformer, padding_mask
+from annotated.translation import Translator, greedy_search
 
 BOOK_MODEL = "numbers-en-de"
 SENTENCE = 342  # never trained on; 204 and 402 are its friends
+
+Ids = Int[Tensor, "batch m"]
+Logits = Float[Tensor, "batch n vocab"]
 
 
 def show(*objects) -> None:
@@ -33,37 +42,104 @@ def show(*objects) -> None:
         display(Markdown(f"{place}\n\n```python\n{source}\n```"))
 
 
-class BookModel(NamedTuple):
-    """The trained model that the book follows, and its running sentence."""
+@dataclass(frozen=True)
+class BookModel:
+    """The trained model that the book follows, and its running sentence.
 
-    model: Transformer
-    tokenizer: Tokenizer
+    Its methods spare pages the special ids, which `model.config` has. A
+    number is a sentence pair: its English to be read, its German to be said.
+    """
+
+    model: Transformer = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
     source: str
     target: str
 
-    def batch(self) -> Batch:
-        """The running sentence as a batch of one: source, target, labels."""
-        config = self.model.config
-        pair = self.tokenizer.encode(self.source), self.tokenizer.encode(self.target)
-        return collate([pair], config.pad_id, config.bos_id, config.eos_id)
-
-    def ids(self, text: str) -> Int[Tensor, "1 m"]:
-        """Any source sentence as the ids that the encoder reads."""
-        config = self.model.config
-        return collate([(self.tokenizer.encode(text), [])], config.pad_id, config.bos_id,
-                       config.eos_id).source
+    @property
+    def translator(self) -> Translator:
+        """The model as a translator of sentences."""
+        return Translator(self.model, self.tokenizer)
 
     def pieces(self, text: str) -> list[str]:
         """The pieces of a sentence as shown on pages, its end included."""
         return [*self.tokenizer.pieces(text), "EOS"]
 
+    def shifted(self, text: str) -> list[str]:
+        """The pieces that the decoder reads: BOS first, the end not yet."""
+        return ["BOS", *self.tokenizer.pieces(text)]
+
+    def ids(self, text: str) -> Ids:
+        """Any source sentence as the ids that the encoder reads, a batch of one."""
+        return self.collate([(self.tokenizer.encode(text), [])]).source
+
+    def batch(self) -> Batch:
+        """The running sentence as a batch of one: source, target, labels."""
+        encode = self.tokenizer.encode
+        return self.collate([(encode(self.source), encode(self.target))])
+
+    def batch_of(self, numbers: Iterable[int]) -> Batch:
+        """These numbers, English to German, as one batch in their order."""
+        return self.collate(self.encode(numbers))
+
+    def encode(self, numbers: Iterable[int]) -> list[Pair]:
+        """These numbers as pairs of ids, English and German, none special."""
+        encode = self.tokenizer.encode
+        return [(encode(en), encode(de)) for en, de in pairs(numbers, "en", "de")]
+
+    def collate(self, encoded: Sequence[Pair]) -> Batch:
+        """Pairs of ids as one batch, with the model's special ids."""
+        config = self.model.config
+        return collate(encoded, config.pad_id, config.bos_id, config.eos_id)
+
+    @staticmethod
+    def unseen(
+        count: int, seed: int = 0, keep: Callable[[int], bool] = lambda number: True
+    ) -> list[int]:
+        """The first `count` different numbers drawn that training never saw.
+
+        `keep` says which of them to take: all, if it is not given.
+        Raises ValueError if there are not as many.
+        """
+        found = different(count, seed, lambda n: held_out(n) and keep(n))
+        if count < 1 or len(found) < count:
+            raise ValueError(f"count is {count}; expected 1 to {len(found)}")
+        return found
+
+    def mask(self, ids: Ids) -> Bool[Tensor, "batch 1 1 m"]:
+        """Which keys are real, True, and which padding: the model's own mask."""
+        return padding_mask(ids, self.model.config.pad_id)
+
+    def hide(self, ids: Ids, places: Iterable[int]) -> Ids:
+        """The ids with padding at these places, counted from 0: nobody looks there."""
+        return hide(ids, places, self.model.config.pad_id)
+
+    def wrong_tokens(self, batch: Batch, logits: Logits) -> Bool[Tensor, "batch n"]:
+        """Where the likeliest token is not the label; False at padding."""
+        return wrong_tokens(logits, batch.labels, self.model.config.pad_id)
+
+    def wrong(self, batch: Batch, logits: Logits) -> Effect:
+        """In how many sentences any token is wrong, those before it given right."""
+        return Effect.of(self.wrong_tokens(batch, logits).any(1))
+
+    def translations(
+        self, source: Ids, memory: Float[Tensor, "batch m d_model"] | None = None
+    ) -> list[str]:
+        """A translation for each row, by greedy search; `memory` replaces the encoder's."""
+        found = greedy_search(self.model, source, memory=memory)
+        return [self.tokenizer.decode(hypothesis.tokens) for hypothesis in found]
+
+
+@cache
+def loaded() -> Translator:
+    """The shipped weights and their tokenizer, read once; nobody may change them."""
+    return Translator.load(BOOK_MODEL)
+
 
 def book_model() -> BookModel:
-    """The shipped weights, their tokenizer and the running sentence."""
-    translator = Translator.load(BOOK_MODEL)
+    """The shipped weights, their tokenizer and the running sentence: a copy of one's own."""
     return BookModel(
-        translator.model, translator.tokenizer,
-        numbers.spell(SENTENCE, "en"), numbers.spell(SENTENCE, "de"),
+        deepcopy(loaded().model), loaded().tokenizer,
+        source=spell(SENTENCE, "en"), target=spell(SENTENCE, "de"),
     )
 
 
@@ -96,9 +172,46 @@ def where(station: str) -> None:
     for name, (ours, base) in shapes.items():
         if name == station:
             chips.append(
-                f'<span class="station here" aria-current="step">{html.escape(name)}'
+                f'<span class="station here" aria-current="step">{escape(name)}'
                 f"<small>here {ours} · base model {base}</small></span>"
             )
         else:
-            chips.append(f'<span class="station">{html.escape(name)}</span>')
+            chips.append(f'<span class="station">{escape(name)}</span>')
     display(HTML(f'<div class="where">{"".join(chips)}</div>'))
+
+
+CELL = "text-align:left;vertical-align:top;white-space:nowrap;font-size:0.8rem;"
+STAYS = (
+    "position:sticky;left:0;"
+    "background:var(--pst-color-background,var(--jp-layout-color0,inherit));"
+)
+
+
+def table(title: str, rows: Sequence[Sequence[object]]) -> HTML:
+    """Rows as a table for the book and JupyterLab; the first has the headings.
+
+    Texts stand on the left, numbers on the right; a newline in a text breaks
+    the line. Where a screen is too narrow the table scrolls in its own box,
+    and its first column stays. `title` names it to those who can't see it.
+    Raises ValueError if there are no rows, or they are not of one length.
+    """
+    lengths = {len(row) for row in rows}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ValueError(f"rows have {sorted(lengths)} cells; expected as many in each, at least 1")
+
+    def cell(value: object, scope: str = "", style: str = "") -> str:
+        tag = f'th scope="{scope}"' if scope else "td"
+        if isinstance(value, int | float):
+            style += "text-align:right;"
+        text = escape(str(value)).replace("\n", "<br>")
+        return f'<{tag} style="{CELL}{style}">{text}</{tag[:2]}>'
+
+    (first, *top), *body = rows
+    lines = [cell(first, "col", STAYS) + "".join(cell(name, "col") for name in top)]
+    lines += [cell(name, "row", STAYS + "font-weight:400;") + "".join(map(cell, others))
+              for name, *others in body]
+    joined = "".join(f"<tr>{line}</tr>" for line in lines)
+    return HTML(
+        f'<div role="region" tabindex="0" aria-label="{escape(title)}"'
+        f' style="overflow-x:auto"><table>{joined}</table></div>'
+    )

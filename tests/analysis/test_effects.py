@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,16 @@ class TestEffect:
     )
     def test_printed_the_ends_are_rounded_outwards(self, changed, total, text):
         assert str(Effect(changed, total)) == text
+
+    @given(st.lists(st.booleans(), min_size=1))
+    def test_of_counts_what_is_true_in_lists_tensors_and_iterators(self, flags):
+        expected = Effect(sum(flags), len(flags))
+        for form in (flags, torch.tensor(flags), iter(flags), np.array(flags)):
+            assert Effect.of(form) == expected
+
+    def test_of_nothing_is_refused(self):
+        with pytest.raises(ValueError, match="changed is 0 of 0; expected"):
+            Effect.of([])
 
     @pytest.mark.parametrize("changed, total", [(0, 0), (3, 2), (-1, 5), (0, -1)])
     def test_counts_that_cannot_be_are_refused(self, changed, total):

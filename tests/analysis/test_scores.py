@@ -17,6 +17,8 @@ from annotated.analysis.scores import (
     perplexity,
     probability_of_right,
     token_accuracy,
+    token_probabilities,
+    wrong_tokens,
 )
 from annotated.data.batches import Batch, collate
 from annotated.model import Transformer, TransformerConfig
@@ -201,7 +203,7 @@ class TestForeseen:
         assert token_accuracy(model, [batch]) == token_accuracy(model, [batch]) and model.training
 
     def test_nothing_to_foresee_is_an_error(self):
-        with pytest.raises(ValueError, match="no tokens to foresee"):
+        with pytest.raises(ValueError, match="no tokens to measure accuracy on"):
             token_accuracy(build(), [])
 
 
@@ -215,10 +217,10 @@ def model():
     return Transformer(TransformerConfig.tiny(vocab_size=11, d_model=22, d_ff=29, heads=2))
 
 
-class TestProbabilityOfRight:
+class TestTokenProbabilities:
     def test_it_is_the_softmax_at_each_label_and_pads_do_not_count(self, model):
         model.eval()
-        found = probability_of_right(model, [batch_of(PAIRS)])
+        found = token_probabilities(model, [batch_of(PAIRS)])
         expected = []
         for pair in PAIRS:  # each alone: no padding at all
             one = batch_of([pair])
@@ -228,13 +230,13 @@ class TestProbabilityOfRight:
         torch.testing.assert_close(found, torch.stack(expected))
 
     def test_its_geometric_mean_is_one_over_the_perplexity(self, model):
-        found = probability_of_right(model, [batch_of(PAIRS[:2]), batch_of(PAIRS[2:])])
+        found = token_probabilities(model, [batch_of(PAIRS[:2]), batch_of(PAIRS[2:])])
         mean = found.log().mean().exp().item()
         assert 1 / mean == pytest.approx(perplexity(model, [batch_of(PAIRS)]), rel=1e-5)
 
     def test_no_dropout_and_the_mode_comes_back(self, model):
         model.train()
-        first, second = (probability_of_right(model, [batch_of(PAIRS)]) for _ in range(2))
+        first, second = (token_probabilities(model, [batch_of(PAIRS)]) for _ in range(2))
         assert torch.equal(first, second) and model.training
 
 
@@ -251,3 +253,45 @@ class TestMemoryCosine:
         torch.nn.init.zeros_(norm.weight)
         torch.nn.init.ones_(norm.bias)
         assert memory_cosine(model, [batch_of(PAIRS)]) == pytest.approx(1.0)
+
+
+class TestTokens:
+    """Random logits of 3 sentences of 5 tokens, of a vocabulary of 11; 6 is padding."""
+
+    PAD = 6
+
+    def made(self, seed):
+        rng = torch.Generator().manual_seed(seed)
+        logits = torch.randn(3, 5, 11, generator=rng, dtype=torch.float64)
+        return logits, torch.randint(11, (3, 5), generator=rng)
+
+    @given(st.integers(0, 2**31))
+    def test_the_probability_of_right_is_that_of_cross_entropy(self, seed):
+        logits, labels = self.made(seed)
+        loss = F.cross_entropy(logits.mT, labels, reduction="none")
+        torch.testing.assert_close(probability_of_right(logits, labels), (-loss).exp())
+
+    @given(st.integers(0, 2**31))
+    def test_wrong_is_where_another_token_is_likelier(self, seed):
+        logits, labels = self.made(seed)
+        found = wrong_tokens(logits, labels, self.PAD)
+        for row, place in [(i, j) for i in range(3) for j in range(5)]:
+            label = labels[row, place]
+            beaten = (logits[row, place] > logits[row, place, label]).any()
+            assert found[row, place] == (beaten and label != self.PAD)
+
+    @given(st.integers(0, 2**31))
+    def test_a_token_of_more_than_half_is_never_wrong(self, seed):
+        logits, labels = self.made(seed)
+        sure = probability_of_right(3 * logits, labels) > 0.5
+        assert not (wrong_tokens(3 * logits, labels, self.PAD) & sure).any()
+
+    def test_those_of_batches_are_those_of_each_batch_without_padding(self):
+        model, pairs = build().eval(), corpus(13)
+        batches = [batch_of(pairs[:5]), batch_of(pairs[5:])]
+        expected = []
+        for batch in batches:
+            p = probability_of_right(model(batch.source, batch.target), batch.labels)
+            expected += p[batch.labels != 0].tolist()
+        assert len(expected) == sum(len(target) + 1 for _, target in pairs)
+        assert token_probabilities(model, batches).tolist() == pytest.approx(expected)

@@ -139,3 +139,9 @@ def test_lengths_apart_keep_their_order_and_their_translation():
 def test_one_text_in_place_of_a_list_is_refused():
     with pytest.raises(ValueError, match="expected a list of texts"):
         Translator.load("numbers-en-de").translate("two")
+
+
+def test_its_repr_says_which_model_it_is(translator):
+    assert repr(translator) == (
+        "Translator(Transformer, vocab_size=420, notes={'recipe': 'numbers-en-de', 'seed': 0})"
+    )

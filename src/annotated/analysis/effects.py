@@ -1,8 +1,10 @@
 """In how many sentences a change had an effect, and how sure that is."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,12 @@ class Effect:
                 f"changed is {self.changed} of {self.total}; "
                 "expected 0 to total, and a total of at least 1"
             )
+
+    @classmethod
+    def of(cls, changed: Iterable[Any]) -> "Effect":
+        """In how many sentences `changed` is true: bools in any iterable, or a tensor of them."""
+        each = [bool(one) for one in changed]
+        return cls(sum(each), len(each))
 
     @property
     def share(self) -> float:

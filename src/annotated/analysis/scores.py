@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from annotated.data.batches import Batch
@@ -44,31 +44,44 @@ def token_accuracy(model: nn.Module, batches: Iterable[Batch]) -> float:
     counts, padding does not. No dropout; the model's mode comes back. Raises
     ValueError if there are no tokens.
     """
-    right, tokens, device = 0, 0, next(model.parameters()).device
+    wrong, tokens, device = 0, 0, next(model.parameters()).device
+    pad_id = model.config.pad_id
     with evaluating(model):
         for batch in batches:
             batch = batch.to(device)
-            likeliest = model(batch.source, batch.target).argmax(-1)
-            real = batch.labels != model.config.pad_id
-            right += int((likeliest == batch.labels)[real].sum())
-            tokens += int(real.sum())
+            logits = model(batch.source, batch.target)
+            wrong += int(wrong_tokens(logits, batch.labels, pad_id).sum())
+            tokens += int((batch.labels != pad_id).sum())
     if not tokens:
-        raise ValueError("there are no tokens to foresee")
-    return right / tokens
+        raise ValueError("there are no tokens to measure accuracy on")
+    return (tokens - wrong) / tokens
+
+
+def wrong_tokens(
+    logits: Float[Tensor, "batch n vocab"], labels: Int[Tensor, "batch n"], pad_id: int
+) -> Bool[Tensor, "batch n"]:
+    """Where the likeliest token is not the right one, and the right one is not padding."""
+    return (logits.argmax(-1) != labels) & (labels != pad_id)
+
+
+def probability_of_right(
+    logits: Float[Tensor, "batch n vocab"], labels: Int[Tensor, "batch n"]
+) -> Float[Tensor, "batch n"]:
+    """§5.4: the probability that the logits give each label, padding included."""
+    return logits.softmax(-1).gather(-1, labels[..., None])[..., 0]
 
 
 @torch.no_grad()
-def probability_of_right(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, " tokens"]:
-    """§5.4: the probability given to each right piece, those before it given.
+def token_probabilities(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, " tokens"]:
+    """§5.4: the probability given to each right token, all before it given right.
 
-    EOS counts as a piece, padding does not. No dropout.
+    EOS counts, padding does not. No dropout; the model's mode comes back.
     """
     found = []
     with evaluating(model):
         for batch in batches:
-            p = model(batch.source, batch.target).softmax(-1)
-            right = p.gather(-1, batch.labels[..., None])[..., 0]
-            found.append(right[batch.labels != model.config.pad_id])
+            p = probability_of_right(model(batch.source, batch.target), batch.labels)
+            found.append(p[batch.labels != model.config.pad_id])
     return torch.cat(found)
 
 

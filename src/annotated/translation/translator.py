@@ -28,6 +28,10 @@ class Translator:
     def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None):
         self.model, self.tokenizer, self.notes = model, tokenizer, notes or {}
 
+    def __repr__(self) -> str:
+        kind, words = type(self.model).__name__, self.tokenizer.vocab_size
+        return f"Translator({kind}, vocab_size={words}, notes={self.notes})"
+
     @classmethod
     def load(cls, name_or_path: str | Path) -> "Translator":
         """A shipped model by name, or a checkpoint by folder.

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annotated.analysis.scores import memory_cosine, perplexity, probability_of_right
+from annotated.analysis.scores import memory_cosine, perplexity, token_probabilities
 from annotated.data.batches import Batch
 from annotated.recipes import RECIPES, Recipe, override
 from annotated.recipes.corpus import Report, batches_of
@@ -37,7 +37,7 @@ ABLATIONS: dict[str, tuple[str, ...]] = {
     "few": (FEW,),
     "few-no-dropout": (FEW, "model.dropout=0"),
 }
-BINS = 100  # of the histogram of probability_of_right
+BINS = 100  # of the histogram of token_probabilities
 
 
 def ablation(name: str) -> Recipe:
@@ -56,7 +56,7 @@ def histogram(values: Float[Tensor, " tokens"]) -> list[float]:
 def measured(report: Report, model: nn.Module, seen: Sequence[Batch],
              unseen: Sequence[Batch]) -> Report:
     """The report with confidence on what is held out, and perplexity on what is not."""
-    right = probability_of_right(model, unseen)
+    right = token_probabilities(model, unseen)
     shares = {
         f"p_right_{number / BINS:.2f}": {"value": round(share, 5)}
         for number, share in enumerate(histogram(right)) if share
