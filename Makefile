@@ -1,12 +1,12 @@
 # What a reader types. Each line calls one program; what these programs do stands in tools/.
 
-PYTHON := .venv/bin/python
+PYTHON := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python
 PORT := 8000
 
 .PHONY: help book install test lab serve refresh lock clean
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 book: ## build the HTML from the stored outputs, into _build/html (needs Python alone; no PyTorch)
 	@sh tools/venv.sh
@@ -29,9 +29,13 @@ serve: ## serve the built book on this machine alone
 refresh: install ## run all pages again and store their outputs
 	@$(PYTHON) tools/notebooks.py run
 
+# The PyTorch whose numbers the stored outputs show; the rest at its newest, for every system and Python. Without
+# the CUDA packages: they follow from PyTorch's own version, and its CPU build has none of them.
 lock: install ## resolve pyproject.toml anew and write requirements.lock
 	@$(PYTHON) -m pip install --quiet uv
-	@$(PYTHON) tools/lock.py
+	@echo torch==2.13.0 | $(PYTHON) -m uv pip compile --quiet --constraint - pyproject.toml | \
+		grep -Ev '^(cuda|nvidia|triton)' > .venv/requirements.lock
+	@mv .venv/requirements.lock requirements.lock
 
 clean: ## remove what builds and tests leave behind; .venv stays
 	@rm -rf _build build dist .pytest_cache .ruff_cache .hypothesis src/*.egg-info

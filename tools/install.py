@@ -1,49 +1,61 @@
-"""Installs into the environment that runs it what a `make` target needs, once.
+"""Installs into .venv what a `make` target needs, at the versions of requirements.lock, once.
 
-    install.py site    the documentation stack alone: no torch, and not the package itself
-    install.py all     the package, editable, with everything that runs and tests the pages
-
-Every version is held by requirements.lock. A stamp in the environment remembers the files that an
-install was made from, so that a second call costs nothing until one of them changes.
+    install.py site    what builds the book: no PyTorch, and not the package itself
+    install.py all     the package, editable, with all that runs and tests the pages
 """
 
 import hashlib
+import platform
+import re
 import subprocess
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PROJECT, LOCK = ROOT / "pyproject.toml", ROOT / "requirements.lock"
 SAID = {
     "site": "the documentation stack (once, under a minute)",
     "all": "the package, PyTorch and the tools (once, some minutes)",
 }
-SOURCES = [ROOT / "pyproject.toml", ROOT / "requirements.lock"]
+SYSTEMS = {("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "arm64"), ("Windows", "AMD64")}
 
 
-def wanted(what: str) -> list[str]:
-    """The arguments that pip gets for `site` or `all`."""
-    if what == "site":
-        project = tomllib.loads(SOURCES[0].read_text(encoding="utf-8"))["project"]
-        return project["optional-dependencies"]["site"]
-    return ["-e", f"{ROOT}[book,peers,test]"]
+def has_torch() -> bool:
+    """Whether PyTorch 2.11 or later has a build for this system, or is there already."""
+    macos = platform.mac_ver()[0].split(".")[0]
+    built = (platform.system(), platform.machine()) in SYSTEMS and int(macos or 14) >= 14
+    return built or find_spec("torch") is not None
 
 
 def main(what: str) -> None:
-    state = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
-    stamp = Path(sys.prefix) / f"installed-{what}"
-    # `all` holds `site` too.
-    for made in {stamp, stamp.with_name("installed-all")}:
-        if made.is_file() and made.read_text() == state:
-            return
+    # A stamp holds the state of both files, so that a second call costs nothing until one changes.
+    state = hashlib.sha256(PROJECT.read_bytes() + LOCK.read_bytes()).hexdigest()
+    stamps = [Path(sys.prefix, f"installed-{name}") for name in (what, "all")]  # all holds site
+    if any(stamp.is_file() and stamp.read_text() == state for stamp in stamps):
+        return
+    if what == "site":
+        project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+        wanted = project["optional-dependencies"]["site"]
+    elif has_torch():
+        wanted = ["-e", f"{ROOT}[book,peers,test]"]
+    else:
+        sys.exit(
+            f"PyTorch has no build for {platform.platform()}: it has for Linux, macOS 14 and later"
+            " on Apple's chips, and Windows on x86-64. `make book` needs none."
+        )
     print(f"Installing {SAID[what]} ...", flush=True)
     # --no-compile: Python compiles what is imported, when it is; most of what comes along never is.
     options = ["--quiet", "--quiet", "--no-compile", "--disable-pip-version-check"]
-    pip = [sys.executable, "-m", "pip", "install", *options, "-c", SOURCES[1]]
-    done = subprocess.run([*pip, *wanted(what)])
+    pip = [sys.executable, "-m", "pip", "install", *options, "-c", LOCK, *wanted]
+    done = subprocess.run(pip, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
-        sys.exit(f"pip could not install {what!r}; its own message stands above")
-    stamp.write_text(state)
+        # Without a network pip ends in words about conflicting dependencies.
+        unreachable = re.search(r"Retry\(total=0\b", done.stdout)
+        reason = "no network, or no package index on it" if unreachable else "in pip's words"
+        sys.exit(f"pip could not install {what!r}: {reason}\n{done.stdout}")
+    stamps[0].write_text(state)
 
 
 if __name__ == "__main__":

@@ -1,36 +1,24 @@
 #!/bin/sh
-# Makes .venv with the newest of Python 3.13, 3.12 and 3.11 that works here; leaves a working .venv alone.
-# A shell script, because no working Python is known yet. A command called python3.13 proves nothing: version
-# managers leave stand-ins that fail, and Debian ships Python without venv. So each candidate is run.
-set -eu
-cd "${0%/*}/.."
+# Makes .venv with the first Python from 3.11 to 3.14 that works: python3, or else the newest on the PATH. Leaves
+# a working .venv alone.
+# A shell script, because no working Python is known yet: version managers leave stand-ins called python3.13
+# that fail, and Debian ships Python without venv. So each candidate is run.
+set -u
+cd "${0%/*}/.." || exit
 
-if .venv/bin/python -c 'import pip' 2>/dev/null; then exit 0; fi
-
-newest=0 python='' found=''
-IFS=:
-for name in python3.13 python3.12 python3.11 python3 python; do
-    for folder in $PATH; do
-        candidate=${folder:-.}/$name
-        [ -f "$candidate" ] && [ -x "$candidate" ] && [ "$folder" != "$PWD/.venv/bin" ] || continue
-        version=$("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || version=''
-        case $version in
-            3.11 | 3.12 | 3.13)
-                if ! "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
-                    found="$found, $candidate ($version, but without venv: Debian has it in python$version-venv)"
-                elif [ "${version#3.}" -gt "$newest" ]; then
-                    newest=${version#3.} python=$candidate
-                fi ;;
-            '') found="$found, $candidate (does not run)" ;;
-            *) found="$found, $candidate ($version)" ;;
-        esac
-    done
+for python in .venv/bin/python .venv/Scripts/python.exe; do # Windows has the second
+    "$python" -c 'import pip' 2> /dev/null && exit
 done
-
-if [ -z "$python" ]; then
-    found=${found#, }
-    echo "No Python for .venv: needed 3.11, 3.12 or 3.13 with venv on the PATH; found ${found:-no Python at all}." >&2
-    exit 1
-fi
-echo "Making .venv with Python 3.$newest ($python)"
-"$python" -m venv --clear .venv
+found=''
+for python in python3 python python3.14 python3.13 python3.12 python3.11; do
+    command -v $python > /dev/null || continue
+    version=$($python -c 'import sys; sys.stdout.write("%d.%d" % sys.version_info[:2]); import ensurepip, venv' 2> /dev/null)
+    case "$? $version" in
+        "0 3.1"[1-4]) echo "Making .venv with Python $version"; exec $python -m venv --clear .venv ;;
+        *" 3.1"[1-4]) found="$found, $python ($version without venv: Debian has it in python$version-venv)" ;;
+        *) found="$found, $python (${version:-does not run})" ;;
+    esac
+done
+found=${found#, }
+echo "No Python for .venv: expected 3.11, 3.12, 3.13 or 3.14 on the PATH, found ${found:-none}." >&2
+exit 1
