@@ -29,11 +29,12 @@ serve: ## serve the built book on this machine alone
 refresh: install ## run all pages again and store their outputs
 	@$(PYTHON) tools/notebooks.py run
 
-# The PyTorch whose numbers the stored outputs show; the rest at its newest, for every system and Python. Without
-# the CUDA packages: they follow from PyTorch's own version, and its CPU build has none of them.
+# One version of every package for every system and Python, with the PyTorch whose numbers the stored outputs show.
+# Without the CUDA packages: they follow from PyTorch's own version, and its CPU build has none of them.
 lock: install ## resolve pyproject.toml anew and write requirements.lock
 	@$(PYTHON) -m pip install --quiet uv
-	@echo torch==2.13.0 | $(PYTHON) -m uv pip compile --quiet --constraint - pyproject.toml | \
+	@echo torch==2.13.0 | $(PYTHON) -m uv pip compile --quiet --constraint - pyproject.toml --all-extras --universal \
+		--python-version 3.11 --no-emit-package annotated-attention --no-annotate --custom-compile-command "make lock" | \
 		grep -Ev '^(cuda|nvidia|triton)' > .venv/requirements.lock
 	@mv .venv/requirements.lock requirements.lock
 
