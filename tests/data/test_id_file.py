@@ -61,6 +61,11 @@ class TestRoundTrip:
             sizes.append((tmp_path / "train.ids").stat().st_size)
         assert sizes[1] - sizes[0] == 2000
 
+    def test_one_word_more_than_two_bytes_can_tell_apart_takes_four(self, tmp_path):
+        path = tmp_path / "train.ids"
+        write_ids(path, [([65_536], [0])], vocab_size=65_537)
+        assert list(IdPairs(path)) == [([65_536], [0])]
+
     @given(corpora.filter(len), st.integers(0, 2**40))
     def test_batches_are_those_of_the_pairs_in_memory(self, tmp_path_factory, pairs, seed):
         path = tmp_path_factory.mktemp("ids") / "train.ids"

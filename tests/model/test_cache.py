@@ -54,6 +54,16 @@ def test_every_step_equals_the_whole_computation(build, sentences, batch, varian
     assert not logits.requires_grad
 
 
+def test_the_last_of_many_steps_still_sees_the_first(build, sentences):
+    """Nothing is forgotten: the same logits as at once, beyond the 512 rows of kept sinusoids."""
+    model = build(torch.float64)
+    (source,), (target,) = sentences([5], model.config), sentences([523], model.config, seed=1)
+    cache = model.start(source[None], capacity=len(target))
+    logits = [model.step(token[None], cache) for token in target]
+    with torch.no_grad():
+        assert_same(torch.stack(logits, 1), model(source[None], target[None]))
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**31), data=st.data())
 def test_also_after_rows_were_repeated_reordered_and_dropped(build, batch, variant, seed, data):

@@ -269,6 +269,12 @@ class TestLearnedPositions:
         assert torch.equal(positions(5), positions.weight[:5])
         assert torch.equal(positions(2, start=11), positions.weight[11:])
 
+    def test_they_begin_as_large_as_the_sinusoids_that_they_replace(self):
+        torch.manual_seed(0)
+        weight = LearnedPositions(1009, 22).weight.detach()
+        assert float(weight.square().mean()) == pytest.approx(1 / 2, abs=0.03)
+        assert float(weight.mean()) == pytest.approx(0, abs=0.03)
+
     def test_both_stacks_use_them(self, build):
         model = build(positions="learned", max_length=13)
         model(torch.tensor([[5, 3, 7]]), torch.tensor([[1, 4]])).logsumexp(-1).sum().backward()

@@ -264,6 +264,16 @@ class TestStops:
         smaller = override(miniature, ["training.micro_batches=2"])
         assert train(smaller, 4, folder=tmp_path).finished
 
+    def test_what_was_prepared_stays_as_long_as_there_are_states(
+        self, run, miniature, tmp_path, monkeypatch
+    ):
+        """The document tells of where the data lie, which may change; the states need its ids."""
+        train(miniature, 3, folder=tmp_path, stop=stopping(3))
+        (tmp_path / "corpus.json").write_text("{}")
+        monkeypatch.setattr(Tokenizer, "train", lambda *_: pytest.fail("learned twice"))
+        second = train(miniature, 3, folder=tmp_path)
+        assert second.finished and second.updates == run[0].updates
+
     def test_a_damaged_tokenizer_is_refused_by_name(self, miniature, tmp_path):
         train(miniature, 3, folder=tmp_path, stop=stopping(1))
         path = tmp_path / "tokenizer.json"

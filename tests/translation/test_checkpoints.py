@@ -16,7 +16,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 
 import annotated
 from annotated.data.tokenizer import Tokenizer
@@ -488,6 +488,34 @@ def test_the_package_has_no_pickles():
     files = sorted(Path(annotated.__file__).parent.rglob("*.py"))
     assert len(files) > 20
     assert {file: lines for file in files if (lines := pickling(file.read_text()))} == {}
+
+
+def put(folder, name, data):
+    """Another file in a checkpoint, under a seal that vouches for it."""
+    (folder / name).write_bytes(data)
+    digest = hashlib.sha256(data).hexdigest()
+    edit(folder, lambda config: config["sha256"].update({name: digest}))
+    return str(folder / name)
+
+
+class TestRightlySealed:
+    """The sums are right, and yet it is no model that can be used."""
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+    def test_weights_that_are_not_finite_are_refused(self, saved, value):
+        folder, _ = saved
+        tensors = load_file(folder / "model.safetensors")
+        tensors["embedding.weight"][3, 5] = value
+        path = put(folder, "model.safetensors", save(tensors))
+        assert error_of(folder) == f"{path}: embedding.weight is not finite everywhere"
+
+    def test_a_tokenizer_of_another_vocabulary_is_refused(self, saved):
+        folder, model = saved
+        other = Tokenizer.train(["two hundred and four", "zweihundertvier"] * 2, merges=7)
+        path = put(folder, "tokenizer.json", other.to_json().encode())
+        line = error_of(folder)
+        assert line.startswith(f"{path} has vocabulary") and "the model expects" in line
+        assert str(other.vocab_size) in line and str(model.config.vocab_size) in line
 
 
 class TestBelonging:

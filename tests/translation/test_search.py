@@ -309,10 +309,11 @@ class TestTheModel:
 
 
 def test_learned_positions_end_a_translation_at_their_length():
-    model = build(positions="learned", max_length=11)
-    source = torch.full((1, 5), 4)
-    (found,) = greedy_search(model, source)
-    assert len(found.tokens) <= 11
+    """The last position is used too, by a model that would go on for ever."""
+    model = always_says(4, positions="learned", max_length=11)
+    source = ragged([5, 11], model.config)
+    assert [h.tokens for h in greedy_search(model, source)] == [[4] * 11] * 2
+    assert [len(h.tokens) for h in greedy_search(model, source, extra_length=3)] == [8, 11]
 
 
 def test_a_batch_of_no_sentences_has_no_translations():
