@@ -355,7 +355,7 @@ class TestTrain:
         record = records.read(path)
         assert record.command == "annotated train --recipe tiny --seed 3"
         assert record.column("step") == list(range(1, 22))
-        assert record.metrics["exact"]["value"] == found["accuracy"]
+        assert record.value("exact") == found["accuracy"]
         rows = log_of(out)
         assert [row["step"] for row in rows] == list(range(1, 22))
         assert set(rows[0]) == {

@@ -8,6 +8,7 @@ import sys
 import tarfile
 import time
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,8 @@ def a_record(job, experiment, **metrics):
     return records.Record(
         experiment=experiment, command=job.command, recipe=None, seed=job.seed, commit="unknown",
         device="Some CPU", kind="cpu", threads=1, versions={"x": "1"}, precision="float32",
-        seconds=1.0, tokens_per_update=None, curve=[], date="2026-01-02",
-        metrics={name: {"value": value} for name, value in metrics.items()},
+        seconds=1.0, tokens_per_update=None, tables={}, date=date(2026, 1, 2),
+        metrics=records.as_metrics(metrics),
     )
 
 
@@ -308,8 +309,8 @@ class TestTraining:
         assert outcome.state == "done" and "of 1000 held-out sentences" in outcome.note
         (record,) = records.find("copy-three", root=here.out / "records")
         assert record.recipe == "copy-three" and record.command == "c"
-        assert record.metrics["updates"] == record.metrics["updates_planned"] == {"value": 41}
-        assert len(record.curve) == 20 and 0 <= record.metrics["exact"]["value"] <= 1
+        assert record.value("updates") == record.value("updates_planned") == 41
+        assert len(record.curve) == 20 and 0 <= record.value("exact") <= 1
         kept = Translator.load(here.out / "models" / "copy-three")
         assert kept.notes == {"recipe": "copy-three", "seed": 0, "updates": 41}
 
@@ -321,15 +322,15 @@ class TestTraining:
             "unfinished", "1 of 41 updates; start again with the same --out to go on"
         )
         (record,) = records.find("copy-three-unfinished", root=out / "records")
-        assert record.metrics["updates"] == {"value": 1}
-        assert record.metrics["updates_planned"] == {"value": 41}
+        assert record.value("updates") == 1
+        assert record.value("updates_planned") == 41
         second = job()
         assert train_and_test(miniature, second).state == "done"
         assert "going on after 1 of 41 updates" in second.say.__self__
         assert [p.name for p in (out / "records").iterdir()] == ["copy-three"]
         assert [p.name for p in (out / "models").iterdir()] == ["copy-three"]
         (record,) = records.find("copy-three", root=out / "records")
-        assert record.metrics["updates"] == {"value": 41}
+        assert record.value("updates") == 41
 
     def test_in_two_parts_it_is_the_same_model(self, job, miniature, tmp_path):
         train_and_test(miniature, job(seconds=0.0))
@@ -358,7 +359,7 @@ class TestStages:
         outcome = STAGES["step-base"].run(here)
         assert outcome.state == "done" and "of 101 + 101 tokens in float32" in outcome.note
         (record,) = records.find("step-base-float32", root=here.out / "records")
-        value = {name: metric["value"] for name, metric in record.metrics.items()}
+        value = {name: metric.value for name, metric in record.metrics.items()}
         expected = value["flops_per_second"] / value["matrix_flops_per_second"]
         assert value["utilisation"] == pytest.approx(expected, rel=1e-3)
         assert sum(point["matrix_size"] is None for point in record.curve) >= 3
@@ -465,9 +466,9 @@ class TestScore:
     def test_both_scores_are_added_to_the_record(self, out):
         lines = score(out)
         (record,) = records.find("multi30k-en-de", root=out / "records")
-        assert record.metrics["tested"] == {"value": 2}
+        assert record.value("tested") == 2
         for name in ("bleu_13a", "bleu_literature"):
-            assert 50 < record.metrics[name]["value"] < 100
+            assert 50 < record.value(name) < 100
         assert [line.split()[1] for line in lines] == ["bleu_13a", "bleu_literature"]
         assert score(out) == lines
 
@@ -567,7 +568,7 @@ class TestCommand:
         steps = [json.loads(line)["step"] for line in log.read_text().splitlines()]
         assert steps == list(range(1, 308))
         (record,) = records.find("copy", root=tmp_path / "records")
-        assert record.metrics["updates"] == {"value": 307}
+        assert record.value("updates") == 307
         process = started(*command)
         said, _ = process.communicate(timeout=100)
         assert process.returncode == 0 and "numbers: done before" in said

@@ -2,15 +2,21 @@
 
 import json
 import os
+import re
+import reprlib
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+LARGEST = sys.float_info.max  # as a bound it refuses infinity and NaN, and nothing else
+Number = int | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 
 
 @contextmanager
@@ -61,9 +67,17 @@ def read_document(path: Path, kind: type[T] | Any) -> T:
 def decoded(data: bytes, kind: type[T] | Any, where: object) -> T:
     """As `read_document`, of bytes; `where` begins the message."""
     try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return checked(msgspec.json.decode(data), kind)
+    except (ValueError, RecursionError) as error:  # also of msgspec, and for bad UTF-8
         raise ValueError(f"{where} is damaged: {error}") from None
+
+
+def checked(value: Any, kind: type[T] | Any) -> T:
+    """The value as a `kind`; ValueError names the field, what it is and what was expected."""
+    try:
+        return msgspec.convert(value, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ValueError(_fault(value, kind, str(error))) from None
 
 
 def converted(value: Any, kind: type[T] | Any, where: object) -> T:
@@ -72,8 +86,8 @@ def converted(value: Any, kind: type[T] | Any, where: object) -> T:
     Refuses a key that a dataclass has no field for, wherever it is nested.
     """
     try:
-        found = msgspec.convert(value, kind)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        found = checked(value, kind)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is damaged: {error}") from None
     if unknown := sorted(unknown_keys(value, msgspec.to_builtins(found))):
         raise ValueError(f"{where} has a field {unknown[0]!r} that this version does not know")
@@ -89,3 +103,57 @@ def unknown_keys(value: Any, known: Any, within: str = "") -> Iterator[str]:
                 yield from unknown_keys(inner, known[key], path)
             else:
                 yield path
+
+
+def _fault(data: Any, kind: type, message: str) -> str:
+    """msgspec's message with the keys that it leaves out, and with the value at fault.
+
+    The description of a field, where its type has one, says what was expected.
+    """
+    said, _, path = message.partition(" - at ")
+    value, names, rebuild, field = data, "", lambda value: value, None
+    for name, index in re.findall(r"\.(\w+)|\[(\d+|\.\.\.)\]", path):
+        before, outer = value, rebuild
+        if index.isdigit():
+            step: Any = int(index)
+        else:
+            # Of many keys msgspec doesn't say which: the one that alone gives the same message.
+            same = (k for k in value if _says(kind, rebuild({k: value[k]}), message))
+            if (step := name or next(same, None)) is None:
+                return message
+        field, value = name, before[step]
+        names += f"[{step}]" if isinstance(step, int) else f".{step}"
+
+        def rebuild(value: Any, before=before, step=step, outer=outer) -> Any:
+            if isinstance(before, list):
+                return outer([*before[:step], value, *before[step + 1 :]])
+            return outer({**before, step: value})
+
+    names = names.lstrip(".")
+    if wrong := re.fullmatch(r"Object (missing required|contains unknown) field `(.*)`", said):
+        name = f"{names}.{wrong[2]}".lstrip(".")
+        unknown = wrong[1] == "contains unknown"
+        return f"{name} {'is not one of the fields that are known' if unknown else 'is missing'}"
+    if not said.startswith(("Expected ", "Invalid ")):  # what a __post_init__ raises
+        return f"{names}: {said}".lstrip(": ")
+    expected = _descriptions(kind).get(field) or re.sub("^Expected |, got .*", "", said)
+    if isinstance(value, float) and not isfinite(value):
+        expected = "a finite number"
+    if path.startswith("`key`"):
+        names, value = f"a name in {names}", ""
+    return f"{names or 'the document'} is {reprlib.repr(value)}, expected {expected}"
+
+
+def _says(kind: type, data: Any, message: str) -> bool:
+    try:
+        msgspec.convert(data, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        return str(error) == message
+    return False
+
+
+def _descriptions(kind: type) -> dict[str, str]:
+    """Field -> the description of its type, in the document and in what it holds."""
+    _, parts = msgspec.json.schema_components([kind])
+    fields = [field for part in parts.values() for field in part.get("properties", {}).items()]
+    return {name: schema["description"] for name, schema in fields if "description" in schema}

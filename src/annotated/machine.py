@@ -37,7 +37,7 @@ def this_machine(kind: str = "cpu") -> dict[str, Any]:
 def here_and_now(kind: str = "cpu") -> dict[str, Any]:
     """All of a `Record` that doesn't depend on what ran: machine, commit and date."""
     return {
-        **this_machine(kind), "commit": this_commit(), "date": date.today().isoformat(),
+        **this_machine(kind), "commit": this_commit(), "date": date.today(),
     }
 
 

@@ -6,64 +6,119 @@ pages and the ledger read them and hold no number of their own. Everything is
 checked on writing and on reading, so that a page never meets half a record.
 """
 
+import datetime
 import json
 import os
 import re
-import reprlib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from datetime import date
+from collections.abc import Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
-from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from annotated.files import write_atomically
+import msgspec
+from msgspec import Meta
 
-SCHEMA = 1  # rises when a reader of today would misread tomorrow's records
+from annotated.files import LARGEST, Number, checked, write_atomically
 
-Number = int | float
+SCHEMA = 2  # rises when a reader of today would misread tomorrow's records
+
+Text = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
+Cell = Number | str | None
+Row = dict[str, Cell]
+Rows = Annotated[list[Row], Meta(min_length=1)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """One run of one experiment.
+class Metric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A number that was measured."""
 
-    `curve` is a list of points that all have the same columns; None where a
-    point did not measure one. `metrics` is name -> {"value": …}, with the
-    tool's "signature" too where the name has "bleu" in it. `recipe` and
-    `tokens_per_update` are None for a run that trains nothing.
-    """
+    value: Annotated[Number, Meta(description="a number")]
+    # Where the name doesn't tell it.
+    unit: Text | None = None
+    # Of the tool that scored: a BLEU without it can't be compared with any other.
+    signature: Text | None = None
+    # First and third quartile, where the value is a median.
+    spread: tuple[Number, Number] | None = None
 
-    experiment: str
-    command: str
-    recipe: str | None
-    seed: int
-    commit: str
-    device: str
-    kind: str
-    threads: int
-    versions: dict[str, str]
-    precision: str
-    seconds: Number
-    tokens_per_update: Number | None
-    curve: list[dict[str, Number | None]]
-    metrics: dict[str, dict[str, Any]]
-    date: str
-    schema: int = SCHEMA
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a document before all else."""
+
+    schema: Annotated[int, Meta(
+        ge=SCHEMA, le=SCHEMA, description=f"{SCHEMA}, the schema of this package",
+    )] = SCHEMA
+
+
+class Record(Document, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One run of one experiment."""
+
+    experiment: Annotated[str, Meta(
+        pattern=r"\A[a-z0-9]+(-[a-z0-9]+)*\Z",
+        description="small letters, digits and single hyphens",
+    )]
+    command: Text
+    # None for a run that trains nothing, as of `tokens_per_update`.
+    recipe: Text | None
+    seed: Annotated[int, Meta(ge=0, description="an integer from 0")]
+    commit: Annotated[str, Meta(
+        pattern=r"\A([0-9a-f]{7,40}(-dirty)?|unknown)\Z",
+        description="7 to 40 hexadecimal digits, perhaps with -dirty, or 'unknown'",
+    )]
+    device: Annotated[str, Meta(
+        pattern="[a-zA-Z0-9]", description="the CPU's or GPU's name",
+    )]
+    kind: Annotated[str, Meta(pattern=r"\A(cpu|cuda)\Z", description="'cpu' or 'cuda'")]
+    threads: Annotated[int, Meta(ge=1, description="an integer from 1")]
+    versions: Annotated[dict[Text, Text], Meta(
+        min_length=1, description="library -> version, at least one",
+    )]
+    precision: Annotated[str, Meta(
+        pattern=r"\A(float64|float32|tf32|bfloat16|float16)\Z",
+        description="one of float64, float32, tf32, bfloat16, float16",
+    )]
+    seconds: Annotated[
+        Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0, le=LARGEST)],
+        Meta(description="a number of seconds, from 0"),
+    ]
+    # The mean number of target tokens, padding aside.
+    tokens_per_update: Annotated[
+        Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0, le=LARGEST)] | None,
+        Meta(description="a number above 0 or null"),
+    ]
+    metrics: dict[Text, Metric]
+    # Rows of a table have the same columns; None where one was not measured. "curve" is that of
+    # a training: a row for each update at which the model was looked at.
+    tables: dict[Text, Rows]
+    date: Annotated[datetime.date, Meta(description="a date as YYYY-MM-DD")]
 
     @property
     def filename(self) -> str:
         """`<device>-seed<k>.json`, the device in small letters and hyphens."""
         return f"{_slug(str(self.device))}-seed{self.seed}.json"
 
-    def column(self, name: str) -> list[Number | None]:
-        """One column of the curve."""
-        columns = list(self.curve[0]) if self.curve else []
-        if name not in columns:
-            raise ValueError(f"the curve has no column {name!r}; it has: {', '.join(columns)}")
-        return [point[name] for point in self.curve]
+    def value(self, name: str) -> Number:
+        """The value of a metric; ValueError if there is none of that name."""
+        return _named(self.metrics, name, "record", "metric").value
+
+    def table(self, name: str) -> list[Row]:
+        """The rows of a table, each column -> value; ValueError if there is none of that name."""
+        return _named(self.tables, name, "record", "table")
+
+    def column(self, name: str, table: str = "curve") -> list[Cell]:
+        """One column of a table, from its first row to its last."""
+        return [_named(row, name, f"table {table!r}", "column") for row in self.table(table)]
+
+    @property
+    def curve(self) -> list[Row]:
+        """The table "curve"."""
+        return self.table("curve")
+
+
+def _named(there: Mapping[str, Any], name: str, whole: str, part: str) -> Any:
+    if name not in there:
+        known = ", ".join(there) or "none"
+        raise ValueError(f"the {whole} has no {part} {name!r}; it has: {known}")
+    return there[name]
 
 
 def write(record: Record, folder: str | os.PathLike[str]) -> Path:
@@ -73,8 +128,8 @@ def write(record: Record, folder: str | os.PathLike[str]) -> Path:
     ValueError, and leaves everything as it was, if a field is not valid.
     """
     path = Path(folder) / str(record.experiment) / record.filename
-    data = asdict(record)
-    _validate(data, path)
+    data = msgspec.to_builtins(record)
+    _check(data, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, _document(data).encode())
     return path
@@ -84,50 +139,46 @@ def read(path: str | os.PathLike[str] | Traversable) -> Record:
     """The record in a file; ValueError names the file and the field at fault."""
     file = path if isinstance(path, Traversable) else Path(path)
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:  # bad JSON and bad UTF-8 both are
+        data = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:  # bad JSON, bad UTF-8, brackets without end
         raise ValueError(f"{file}: not a JSON document ({error})") from None
-    _validate(data, file)
-    return Record(**data)
+    return _check(data, file)
 
 
 def find(
     experiment: str,
     *,
-    recipe: str | None = None,
     kind: str | None = None,
     seed: int | None = None,
     root: str | os.PathLike[str] | Traversable | None = None,
 ) -> list[Record]:
     """The records of an experiment, by file name, filtered by what is given.
 
-    `root` is the installed package's results by default. Raises ValueError
-    for an experiment without a folder, and for a record in a wrong place.
+    `kind` is "cpu" or "cuda"; `root` the folder of results, the installed
+    package's by default. Raises ValueError for an experiment without a
+    folder, and for a record in a wrong place.
     """
     if root is None:
         root = resources.files("annotated") / "results"
     elif not isinstance(root, Traversable):
         root = Path(root)
-    folders = {f.name: f for f in root.iterdir() if f.is_dir()} if root.is_dir() else {}
-    if experiment not in folders:
-        known = ", ".join(sorted(folders)) or "none"
-        raise ValueError(f"no records of {experiment!r}; experiments with records: {known}")
-    files = [f for f in folders[experiment].iterdir() if f.name.endswith(".json")]
-    wanted = {"recipe": recipe, "kind": kind, "seed": seed}
+    folders = sorted(root.iterdir() if root.is_dir() else [], key=lambda f: f.name)
+    folders = {folder.name: folder for folder in folders if folder.is_dir()}
+    files = _named(folders, experiment, "folder of results", "experiment").iterdir()
     found = []
-    for file in sorted(files, key=lambda f: f.name):
+    for file in sorted((f for f in files if f.name.endswith(".json")), key=lambda f: f.name):
         record = read(file)
         place = f"{record.experiment}/{record.filename}"
         if place != f"{experiment}/{file.name}":
             raise ValueError(f"{file}: its experiment, device and seed belong in {place}")
-        if all(value in (None, getattr(record, name)) for name, value in wanted.items()):
+        if kind in (None, record.kind) and seed in (None, record.seed):
             found.append(record)
     return found
 
 
-def as_metrics(found: Mapping[str, Number]) -> dict[str, dict[str, Number]]:
+def as_metrics(found: Mapping[str, Number]) -> dict[str, Metric]:
     """Numbers as the `metrics` of a Record."""
-    return {name: {"value": value} for name, value in found.items()}
+    return {name: Metric(value) for name, value in found.items()}
 
 
 def _slug(text: str) -> str:
@@ -136,128 +187,41 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
 
 
-# ------------------------------------------------------------ what is valid
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_count(value: Any, least: int = 0) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Number):
-        return False
-    return isinstance(value, int) or isfinite(value)
-
-
-def _is_date(value: Any) -> bool:
+def _check(data: Any, file: object) -> Record:
+    """The document as a record; ValueError for the first thing that is not valid."""
     try:
-        return date.fromisoformat(value).isoformat() == value
-    except (TypeError, ValueError):
-        return False
-
-
-_NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
-_COMMIT = r"[0-9a-f]{7,40}(-dirty)?|unknown"
-_PRECISIONS = ("float64", "float32", "tf32", "bfloat16", "float16")
-
-
-def _matches(pattern: str) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
-
-
-# field -> (is it valid?, what is expected)
-_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "experiment": (_matches(_NAME), "small letters, digits and single hyphens"),
-    "command": (_is_text, "the command line as text"),
-    "recipe": (lambda v: v is None or _is_text(v), "a recipe's name or null"),
-    "seed": (_is_count, "an integer from 0"),
-    "commit": (_matches(_COMMIT), "7 to 40 hexadecimal digits, perhaps with -dirty, or 'unknown'"),
-    "device": (lambda v: isinstance(v, str) and bool(_slug(v)), "the CPU's or GPU's name"),
-    "kind": (lambda v: v in ("cpu", "cuda"), "'cpu' or 'cuda'"),
-    "threads": (lambda v: _is_count(v, 1), "an integer from 1"),
-    "versions": (
-        lambda v: isinstance(v, dict) and bool(v) and all(map(_is_text, [*v, *v.values()])),
-        "library -> version, at least one",
-    ),
-    "precision": (lambda v: v in _PRECISIONS, f"one of {', '.join(_PRECISIONS)}"),
-    "seconds": (lambda v: _is_number(v) and v >= 0, "a finite number of seconds, from 0"),
-    "tokens_per_update": (
-        lambda v: v is None or (_is_number(v) and v > 0),
-        "a finite number above 0 or null",
-    ),
-    "curve": (lambda v: isinstance(v, list), "a list of points"),
-    "metrics": (
-        lambda v: isinstance(v, dict) and all(map(_is_text, v)),
-        "name -> {'value': number}",
-    ),
-    "date": (_is_date, "a date as YYYY-MM-DD"),
-    "schema": (lambda v: _is_count(v) and v == SCHEMA, f"{SCHEMA}, the schema of this package"),
-}
-
-
-def _fail(file: object, field: str, value: Any, expected: str) -> None:
-    raise ValueError(f"{file}: {field} is {reprlib.repr(value)}, expected {expected}")
-
-
-def check(file: object, field: str, value: Any) -> None:
-    """Raise ValueError if a record's field can't have that value; `file` begins the message."""
-    valid, expected = _RULES[field]
-    if not valid(value):
-        _fail(file, field, value, expected)
-
-
-def _validate(data: Any, file: object) -> None:
-    """Raise ValueError for the first field that is missing, unknown or not valid."""
-    if not isinstance(data, dict):
-        _fail(file, "the document", data, "one JSON object")
-    # Another schema may have other fields: say so before complaining of them.
-    check(file, "schema", data.get("schema"))
-    names = {field.name for field in fields(Record)}
-    if missing := sorted(names - set(data)):
-        raise ValueError(f"{file}: {missing[0]} is missing")
-    if unknown := sorted(set(data) - names):
-        raise ValueError(f"{file}: {unknown[0]!r} is not a field of a record")
-    for field in _RULES:
-        check(file, field, data[field])
-    _validate_curve(data["curve"], file)
-    for name, metric in data["metrics"].items():
-        _validate_metric(name, metric, file)
-
-
-def _validate_curve(curve: list[Any], file: object) -> None:
-    for index, point in enumerate(curve):
-        here = f"curve[{index}]"
-        named = isinstance(point, dict) and bool(point) and all(map(_is_text, point))
-        if not named or set(point) != set(curve[0]):
-            _fail(file, here, point, "the same named columns in every point")
-        for column, value in point.items():
-            if value is not None and not _is_number(value):
-                _fail(file, f"{here}.{column}", value, "a finite number or null")
-
-
-def _validate_metric(name: str, metric: Any, file: object) -> None:
-    here = f"metrics.{name}"
-    if not isinstance(metric, dict) or not {"value"} <= set(metric) <= {"value", "signature"}:
-        _fail(file, here, metric, "{'value': number, 'signature': text where there is one}")
-    if not _is_number(metric["value"]):
-        _fail(file, f"{here}.value", metric["value"], "a finite number")
-    # A BLEU without its signature can't be compared with any other.
-    if ("signature" in metric or "bleu" in name.lower()) and not _is_text(metric.get("signature")):
-        _fail(file, f"{here}.signature", metric.get("signature"), "the scoring tool's signature")
+        # Another schema may have other fields: say so before complaining of them.
+        checked({"schema": checked(data, dict).get("schema")}, Document)
+        record = checked(data, Record)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+    for name, metric in record.metrics.items():
+        if "bleu" in name.lower() and metric.signature is None:
+            raise ValueError(f"{file}: metrics.{name} has no signature of the tool that scored")
+    for name, rows in record.tables.items():
+        for index, row in enumerate(rows):
+            if not row or set(row) != set(rows[0]):
+                raise ValueError(
+                    f"{file}: tables.{name}[{index}] has the columns {', '.join(row) or 'none'}, "
+                    f"expected those of every row, {', '.join(rows[0]) or 'at least one'}"
+                )
+    return record
 
 
 def _document(data: dict[str, Any]) -> str:
-    """JSON with one field a line and one point of the curve a line, for small diffs."""
+    """JSON with a line for each field, metric and row of a table, for small diffs."""
 
     def dump(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
-    points = ",\n    ".join(map(dump, data["curve"]))
+    def lines(texts: Mapping[str, str], indent: str) -> str:
+        inner = ",\n".join(f"{indent}  {dump(name)}: {text}" for name, text in texts.items())
+        return f"{{\n{inner}\n{indent}}}" if texts else "{}"
+
+    def rows(table: list[Row]) -> str:
+        return "[\n" + ",\n".join(f"      {dump(row)}" for row in table) + "\n    ]"
+
     texts = {name: dump(value) for name, value in data.items()}
-    if points:
-        texts["curve"] = f"[\n    {points}\n  ]"
-    return "{\n" + ",\n".join(f"  {dump(n)}: {text}" for n, text in texts.items()) + "\n}\n"
+    texts["metrics"] = lines({n: dump(value) for n, value in data["metrics"].items()}, "  ")
+    texts["tables"] = lines({n: rows(table) for n, table in data["tables"].items()}, "  ")
+    return lines(texts, "") + "\n"

@@ -10,6 +10,7 @@ into one small file. What a borrowed machine may lack (num2words, pooch,
 sacremoses, Jupyter) is not needed.
 """
 
+import dataclasses
 import io
 import json
 import math
@@ -19,12 +20,13 @@ import time
 import traceback
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import torch
 import typer
+from msgspec.structs import replace
 
 from annotated import paper, records
 from annotated.benchmark.flops import work
@@ -153,12 +155,11 @@ def time_steps(model: str) -> Callable[[Job], Outcome]:
             steps, rate, experiment=f"step-{model}-{precision}", command=job.command, seed=job.seed
         )
         job.keep(made)
-        value = {name: metric["value"] for name, metric in made.metrics.items()}
         return Outcome(
             "done",
-            f"{value['step_seconds']:.3g} s an update of {budget} + {budget} tokens in "
-            f"{precision}, {value['target_tokens_per_second']:.0f} target tokens/s, "
-            f"{value['utilisation']:.0%} of the measured {rate.best / 1e12:.3g} TFLOP/s",
+            f"{made.value('step_seconds'):.3g} s an update of {budget} + {budget} tokens in "
+            f"{precision}, {made.value('target_tokens_per_second'):.0f} target tokens/s, "
+            f"{made.value('utilisation'):.0%} of the measured {rate.best / 1e12:.3g} TFLOP/s",
         )
 
     return run
@@ -228,7 +229,7 @@ def train_and_test(recipe: Recipe, job: Job) -> Outcome:
     name = recipe.name if run.finished else unfinished
     report = recipe.corpus.test(run.translator)
     made = run_record(recipe, job.seed, run, report, job.command, name, job.device)
-    counted = {"updates": {"value": done}, "updates_planned": {"value": steps}}
+    counted = records.as_metrics({"updates": done, "updates_planned": steps})
     job.keep(replace(made, metrics=made.metrics | counted), report.translations)
     save_checkpoint(
         job.out / "models" / name, run.translator.model, run.translator.tokenizer,
@@ -464,7 +465,7 @@ def score(out: Path, data_dir: Path | None = None) -> list[str]:
         answers, corpus = translations_of(out, record), RECIPES.get(str(record.recipe))
         if not answers.exists() or corpus is None or not isinstance(corpus.corpus, Text):
             continue
-        text = replace(corpus.corpus, data_dir=str(data_dir) if data_dir else None)
+        text = dataclasses.replace(corpus.corpus, data_dir=str(data_dir) if data_dir else None)
         asked = text.corpus().references(text.corpus().test)
         found = list(text.bleus(json.loads(answers.read_text(encoding="utf-8")), asked))
         metrics = record.metrics | {bleu.name: bleu.metric for bleu in found}

@@ -8,15 +8,15 @@ import torch
 from annotated import paper, records
 from annotated.benchmark import attention
 from annotated.benchmark.attention import (
+    FUNCTIONS,
     LENGTHS,
-    WAYS,
     inputs,
     kept_bytes,
     largest_bytes,
     main,
     measure,
-    measures,
     sample,
+    times,
 )
 
 HEADS, D_K = paper.BASE.heads, paper.BASE.d_k
@@ -58,11 +58,11 @@ class TestShapes:
     def test_all_ways_give_a_mix_of_the_values_and_two_of_them_the_same(self):
         given = inputs(11)
         given[2] = torch.ones_like(given[2])  # any mix of ones is one
-        outputs = {way: run(*given) for way, run in WAYS.items()}
+        outputs = {way: run(*given) for way, run in FUNCTIONS.items()}
         for output in outputs.values():
             torch.testing.assert_close(output, given[2])
         given = inputs(11)
-        torch.testing.assert_close(WAYS["dot"](*given), WAYS["fused"](*given))
+        torch.testing.assert_close(FUNCTIONS["dot"](*given), FUNCTIONS["fused"](*given))
 
     def test_scores_of_both_kinds_are_of_a_size(self):
         """One saturated and one flat softmax would not be the same work for a real reader."""
@@ -76,7 +76,7 @@ class TestCounts:
     @pytest.mark.parametrize("n", [67, 101])  # n > d_k, so that n × n is more than n × d_k
     def test_the_largest_result(self, n):
         given = inputs(n)
-        found = {way: largest_bytes(run, *given) for way, run in WAYS.items()}
+        found = {way: largest_bytes(run, *given) for way, run in FUNCTIONS.items()}
         assert found["additive"] == FLOAT * HEADS * n * n * D_K
         assert found["dot"] == FLOAT * HEADS * n * n
         assert found["fused"] < found["dot"]
@@ -100,7 +100,7 @@ class TestCounts:
     def test_additive_keeps_every_pair_for_the_backward_pass(self):
         n = 67
         given = inputs(n)
-        kept = {way: kept_bytes(run, *given) for way, run in WAYS.items()}
+        kept = {way: kept_bytes(run, *given) for way, run in FUNCTIONS.items()}
         assert FLOAT * HEADS * n * n * D_K < kept["additive"]
         assert kept["dot"] < 0.1 * kept["additive"] and kept["fused"] < kept["dot"]
 
@@ -128,17 +128,18 @@ class TestMeasure:
             {"length": 5, "backward": b, "additive": a * (1 + b), "dot": d, "fused": 0.5}
             for b in (0, 1) for a, d in [(1.0, 0.5), (4.0, 1.0), (9.0, 3.0)]
         ]
-        found = measures(points, 0)
-        assert found["ms_additive_forward_5"] == 4000 and found["ms_additive_both_5"] == 8000
-        assert found["ms_dot_forward_5"] == 1000
-        assert found["ratio_additive_forward_5"] == 3 == median([2, 4, 3])
-        assert found["ratio_additive_forward_5_quartile_1"] == 2.5
-        assert found["ratio_additive_both_5_quartile_3"] == 7
-        assert not any(name.startswith("ratio_dot") for name in found)
+        found = {(row["function"], row["backward"]): row for row in times(points)}
+        assert len(found) == 6 and {row["length"] for row in found.values()} == {5}
+        assert found["additive", 0]["ms"] == 4000 and found["additive", 1]["ms"] == 8000
+        assert found["dot", 0]["ms"] == 1000
+        assert found["additive", 0]["ratio"] == 3 == median([2, 4, 3])
+        assert found["additive", 0]["ratio_quartile_1"] == 2.5
+        assert found["additive", 1]["ratio_quartile_3"] == 7
+        assert found["dot", 1]["ratio"] is None
 
     def test_a_sample_is_a_time_whatever_the_pass(self):
         given = inputs(7)
-        for way in WAYS:
+        for way in FUNCTIONS:
             for backward in (False, True):
                 assert sample(way, given, backward, repeats=3) >= 0
         assert all(x.grad is None for x in given), "gradients must not pile up between samples"
@@ -151,7 +152,7 @@ class TestMeasure:
             return grad(output, inputs, weight)
 
         monkeypatch.setattr(torch.autograd, "grad", noted)
-        for way in WAYS:
+        for way in FUNCTIONS:
             sample(way, given, backward=True)
         assert used == [6, 5, 5]
 
@@ -161,6 +162,12 @@ class TestMeasure:
         assert sample("dot", inputs(7), backward=False, repeats=5) == 3
 
 
+def largest(record, length):
+    (row,) = (row for row in record.table("memory")
+              if (row["length"], row["function"]) == (length, "additive"))
+    return row["largest_bytes"]
+
+
 class TestCommand:
     def test_it_writes_a_record(self, short, tmp_path, capsys):
         main(["--record", str(tmp_path), "--seed", "5"])
@@ -168,12 +175,14 @@ class TestCommand:
         assert capsys.readouterr().out.strip().endswith(record.filename)
         assert (record.seed, record.kind, record.recipe) == (5, "cpu", None)
         assert record.command == "python -m annotated.benchmark.attention --seed 5"
-        assert len(record.curve) == 5 * 2 * 2
-        value = {name: metric["value"] for name, metric in record.metrics.items()}
-        assert value["d_k"] == D_K and value["heads"] == HEADS
-        assert value["largest_bytes_additive_7"] == FLOAT * HEADS * 7 * 7 * D_K
-        times = [p["dot"] for p in record.curve if (p["length"], p["backward"]) == (7, 1)]
-        assert value["ms_dot_both_7"] == pytest.approx(1000 * median(times), rel=1e-3)
+        samples, memory = record.table("samples"), record.table("memory")
+        assert len(samples) == 5 * 2 * 2 and len(memory) == 2 * 3
+        assert record.value("d_k") == D_K and record.value("heads") == HEADS
+        assert largest(record, 7) == FLOAT * HEADS * 7 * 7 * D_K
+        taken = [row["dot"] for row in samples if (row["length"], row["backward"]) == (7, 1)]
+        (row,) = (row for row in record.table("times")
+                  if (row["length"], row["backward"], row["function"]) == (7, 1, "dot"))
+        assert row["ms"] == pytest.approx(1000 * median(taken), rel=1e-3)
 
     def test_a_seed_below_zero_is_refused_in_one_line(self, tmp_path, capsys):
         with pytest.raises(SystemExit):
@@ -194,7 +203,7 @@ def test_the_shipped_record_is_of_this_benchmark(name):
     found = records.find(name)
     assert found
     for record in found:
-        assert sorted(set(record.column("length"))) == sorted(LENGTHS)
+        for table in record.tables:
+            assert sorted(set(record.column("length", table))) == sorted(LENGTHS)
         for n in LENGTHS:
-            size = record.metrics[f"largest_bytes_additive_{n}"]["value"]
-            assert size == FLOAT * HEADS * n * n * D_K
+            assert largest(record, n) == FLOAT * HEADS * n * n * D_K

@@ -9,7 +9,14 @@ import pytest
 
 from annotated import records
 from annotated.benchmark import padding
-from annotated.benchmark.padding import curve, largest, main, measures, tokens, ways
+from annotated.benchmark.padding import (
+    largest,
+    length_noises,
+    main,
+    measures,
+    schemes,
+    tokens,
+)
 from annotated.data.batches import padding_of, token_batches
 from annotated.recipes import override, recipe_named
 
@@ -26,46 +33,44 @@ PAIRS = corpus(997)
 
 @pytest.fixture(scope="module")
 def made():
-    return ways(PAIRS, 499, seed=3)
+    return schemes(PAIRS, 499, seed=3)
 
 
-def test_each_way_has_every_pair_once(made):
+def test_each_scheme_has_every_pair_once(made):
     for batches in made.values():
         assert sorted(pair for batch in batches for pair in batch) == sorted(PAIRS)
 
 
 def test_fixed_sizes_make_as_many_batches_as_the_budget(made):
-    size = math.ceil(997 / len(made["budget-alike"]))
-    for way in ("fixed-random", "fixed-alike"):
+    size = math.ceil(997 / len(made["budget-sorted"]))
+    for way in ("fixed-random", "fixed-sorted"):
         sizes = sorted(map(len, made[way]))
         assert sizes[1:] == [size] * (len(sizes) - 1) and sizes[0] <= size
-        assert len(made["budget-alike"]) - 2 <= len(made[way]) <= len(made["budget-alike"])
+        assert len(made["budget-sorted"]) - 2 <= len(made[way]) <= len(made["budget-sorted"])
 
 
-def test_the_ways_differ_as_their_names_say(made):
-    """Alike wastes little however it is cut; a budget keeps the largest batch small."""
+def test_the_schemes_differ_as_their_names_say(made):
+    """Sorted, little is padding however it is cut; a budget keeps the largest batch small."""
     waste = {way: padding_of(batches).both for way, batches in made.items()}
-    assert max(waste["fixed-alike"], waste["budget-alike"]) < 0.1
+    assert max(waste["fixed-sorted"], waste["budget-sorted"]) < 0.1
     assert min(waste["fixed-random"], waste["budget-random"]) > 0.3
-    assert max(largest(made[way]) for way in ("budget-random", "budget-alike")) <= 499
-    assert min(largest(made[way]) for way in ("fixed-random", "fixed-alike")) > 1.5 * 499
+    assert max(largest(made[way]) for way in ("budget-random", "budget-sorted")) <= 499
+    assert min(largest(made[way]) for way in ("fixed-random", "fixed-sorted")) > 1.5 * 499
 
 
 def test_measures_are_those_of_the_batches(made):
-    found = measures(PAIRS, 499, seed=3)
-    assert found["pairs"] == 997
-    for way, batches in made.items():
-        assert found[f"padding_{way}"] == pytest.approx(padding_of(batches).both, abs=1e-4)
-        assert found[f"batches_{way}"] == len(batches)
+    rows = measures(PAIRS, 499, seed=3)
+    assert [row["scheme"] for row in rows] == list(made)
+    for row, batches in zip(rows, made.values(), strict=True):
+        assert row["padding"] == pytest.approx(padding_of(batches).both, abs=1e-4)
+        assert row["batches"] == len(batches)
         counts = tokens(batches)
         assert sum(counts) == sum(1 + len(target) for _, target in PAIRS)
-        assert (found[f"fewest_tokens_{way}"], found[f"most_tokens_{way}"]) == (
-            min(counts), max(counts),
-        )
+        assert (row["fewest_tokens"], row["most_tokens"]) == (min(counts), max(counts))
 
 
-def test_the_curve_has_a_point_for_each_budget_and_spread():
-    points = curve(PAIRS, [499, 997], seed=3)
+def test_there_is_a_row_for_each_budget_and_length_noise():
+    points = length_noises(PAIRS, [499, 997], seed=3)
     assert [(p["budget"], p["length_noise"]) for p in points] == [
         (budget, length_noise) for budget in (499, 997) for length_noise in padding.LENGTH_NOISES
     ]
@@ -100,10 +105,12 @@ def test_the_command_writes_a_record(tmp_path, monkeypatch, capsys):
     (record,) = records.find("padding-copy", root=tmp_path)
     assert capsys.readouterr().out.strip().endswith(record.filename)
     assert (record.recipe, record.seed) == ("copy", 5)
-    assert record.metrics["pairs"]["value"] == 97 and len(record.curve) == 15
-    for way in ("fixed-random", "fixed-alike", "budget-random", "budget-alike"):
-        assert 0 <= record.metrics[f"padding_{way}"]["value"] < 1
-        assert record.metrics[f"tokens_per_second_{way}"]["value"] > 0
+    assert record.value("pairs") == 97 and len(record.table("length_noises")) == 15
+    assert record.column("scheme", "schemes") == [
+        "fixed-random", "fixed-sorted", "budget-random", "budget-sorted",
+    ]
+    assert all(0 <= padding < 1 for padding in record.column("padding", "schemes"))
+    assert all(rate > 0 for rate in record.column("tokens_per_second", "schemes"))
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ class TestOnCuda:
         rate = matrix_rate("cuda", torch.bfloat16, 1.0)
         record = step_record(steps, rate, experiment="x", command="x", seed=0)
         assert record.kind == "cuda" and steps.peak_bytes > 0
-        assert 0 < record.metrics["utilisation"]["value"] < 1
+        assert 0 < record.value("utilisation") < 1
 
 
 class TestRate:
@@ -212,14 +212,14 @@ class TestRecord:
             self.STEPS, self.RATE, experiment="step-base", command="c", seed=2, commit="abcdef0"
         )
         assert records.read(records.write(record, tmp_path)) == record
-        value = {name: metric["value"] for name, metric in record.metrics.items()}
+        value = {name: metric.value for name, metric in record.metrics.items()}
+        assert record.metrics["step_seconds"].spread == (2.0, 4.0)
         assert value["step_seconds"] == 3.0 and value["matrix_flops_per_second"] == 1000
         assert value["utilisation"] == pytest.approx(1 / 3, rel=1e-4)
         assert value["peak_memory_bytes"] == 5_000_000 and value["padding"] == 0.125
-        updates = [p for p in record.curve if p["matrix_size"] is None]
-        assert [p["seconds"] for p in updates] == [2.0, 1.0, 4.0, 3.0, 5.0]
-        products = [p for p in record.curve if p["matrix_size"]]
-        assert [p["seconds"] for p in products] == [1.0, 2.0, 4.0]
+        assert record.column("seconds", "updates") == [2.0, 1.0, 4.0, 3.0, 5.0]
+        assert record.column("seconds", "matrix_products") == [1.0, 2.0, 4.0]
+        assert record.column("size", "matrix_products") == [10, 10, 10]
         assert (record.commit, record.precision) == ("abcdef0", "bfloat16")
         assert record.tokens_per_update == 97
 

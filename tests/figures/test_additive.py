@@ -28,25 +28,30 @@ def axes(record):
     plt.close(fig)
 
 
-def value(record, name):
-    return record.metrics[name]["value"]
+def value(record, table, column, function, length):
+    (found,) = (
+        row[column] for row in record.table(table)
+        if (row["function"], row["length"]) == (function, length) and row.get("backward", 1)
+    )
+    return found
 
 
 def test_lines_are_medians_and_bytes_of_the_record(axes, record):
-    for ax, name, unit in ((axes[0], "ms_{}_both_{}", 1), (axes[1], "kept_bytes_{}_{}", 1e6)):
+    drawn = (axes[0], "times", "ms", 1), (axes[1], "memory", "kept_bytes", 1e6)
+    for ax, table, column, unit in drawn:
         assert [line.get_label() for line in ax.lines] == [look[0] for look in LINES.values()]
-        for way, line in zip(LINES, ax.lines):
+        for name, line in zip(LINES, ax.lines):
             assert list(line.get_xdata()) == list(LENGTHS)
-            expected = [value(record, name.format(way, n)) / unit for n in LENGTHS]
+            expected = [value(record, table, column, name, n) / unit for n in LENGTHS]
             assert list(line.get_ydata()) == pytest.approx(expected)
 
 
 def test_bands_reach_from_quartile_to_quartile(axes, record):
-    for way, band in zip(LINES, axes[0].collections):
+    for name, band in zip(LINES, axes[0].collections):
         edges = band.get_paths()[0].vertices
         for n in LENGTHS:
             ys = edges[edges[:, 0] == n][:, 1]
-            ends = [value(record, f"ms_{way}_both_{n}_quartile_{i}") for i in (1, 3)]
+            ends = [value(record, "times", f"ms_quartile_{i}", name, n) for i in (1, 3)]
             assert [ys.min(), ys.max()] == pytest.approx(ends)
 
 

@@ -240,13 +240,14 @@ class TestReport:
             "right": len(known), "total": 1000, "accuracy": len(known) / 1000,
             "by_digits": {n: {"right": right[n], "total": len(by_group[n])} for n in by_group},
         }
-        unsure = report.metrics.pop("perplexity")["value"]
+        unsure = report.metrics.pop("perplexity").value
         assert 100 < unsure < 2 * 420  # of a model that knows nothing: about its vocabulary
-        found = {name: metric["value"] for name, metric in report.metrics.items()}
-        shares = {f"exact_digits_{n}": right[n] / len(by_group[n]) for n in by_group}
-        assert found == pytest.approx(
-            {"exact": len(known) / 1000, "tested": 1000} | shares, abs=1e-4
-        )
+        found = {name: metric.value for name, metric in report.metrics.items()}
+        assert found == {"exact": len(known) / 1000, "tested": 1000}
+        assert report.tables == {"exact_by_digits": [
+            {"digits": n, "exact": pytest.approx(right[n] / len(by_group[n]), abs=1e-4)}
+            for n in by_group
+        ]}
         assert report.translations == [], "what is exact needs no second look"
 
     def test_a_look_during_training_is_at_a_hundred_of_them(self):
@@ -264,10 +265,10 @@ class TestReport:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(exact, "TESTED", 53)
             report = Numbers().test(shipped_model)
-        assert len(examples) == report.metrics["tested"]["value"] == 53
+        assert len(examples) == report.metrics["tested"].value == 53
         # Smoothing takes a tenth of the probability: 1 / 0.9 is what it leaves to be reached.
-        assert 1 < report.metrics["perplexity"]["value"] < 1.3
-        assert math.isfinite(report.metrics["perplexity"]["value"])
+        assert 1 < report.metrics["perplexity"].value < 1.3
+        assert math.isfinite(report.metrics["perplexity"].value)
 
 
 @pytest.fixture(scope="module")

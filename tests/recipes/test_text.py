@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from msgspec import to_builtins
 from sacrebleu.metrics import BLEU
 
 from annotated.data.corpora import tatoeba_split, text_corpus
@@ -212,7 +213,7 @@ class TestNeverCleaned:
         saying = Saying(pieces, dict(expected))
         report = corpus.test(saying)
         assert saying.asked == [source for source, _ in expected]
-        assert report.metrics["tested"] == {"value": 21}
+        assert report.metrics["tested"].value == 21
 
 
 class TestReport:
@@ -233,20 +234,20 @@ class TestReport:
         metrics = report.metrics
         assert set(metrics) == {"bleu_13a", "bleu_literature", "perplexity", "tested"}
         theirs = BLEU().corpus_score(list(answers.values()), [right])
-        assert metrics["bleu_13a"]["value"] == pytest.approx(theirs.score) and theirs.score < 95
-        assert "tok:13a" in metrics["bleu_13a"]["signature"]
-        assert "case:lc" in metrics["bleu_literature"]["signature"]
-        assert "language:de" in metrics["bleu_literature"]["signature"]
-        unsure = metrics["perplexity"]["value"]
+        assert metrics["bleu_13a"].value == pytest.approx(theirs.score) and theirs.score < 95
+        assert "tok:13a" in metrics["bleu_13a"].signature
+        assert "case:lc" in metrics["bleu_literature"].signature
+        assert "language:de" in metrics["bleu_literature"].signature
+        unsure = metrics["perplexity"].value
         assert unsure == round(corpus.perplexity(translator), 4) > 50
         assert report.lines == [
             f"bleu_13a {theirs.score:.2f} on test2016, 21 sentences "
-            f"({metrics['bleu_13a']['signature']})",
-            f"bleu_literature {metrics['bleu_literature']['value']:.2f} on test2016, 21 sentences "
-            f"({metrics['bleu_literature']['signature']})",
+            f"({metrics['bleu_13a'].signature})",
+            f"bleu_literature {metrics['bleu_literature'].value:.2f} on test2016, 21 sentences "
+            f"({metrics['bleu_literature'].signature})",
             f"perplexity {unsure:.3f} on val",
         ]
-        assert report.facts == {"test": "test2016", "dev": "val", "metrics": metrics}
+        assert report.facts == {"test": "test2016", "dev": "val", "metrics": to_builtins(metrics)}
         assert json.loads(json.dumps(report.facts)) == report.facts
 
     def test_without_sacremoses_there_is_one_bleu_and_a_line_about_the_other(
@@ -295,11 +296,11 @@ class TestSeveralReferences:
         saying = Saying(corpus.tokenizer(), {asked: known[-1] for asked, known in references})
         report = corpus.test(saying)
         assert saying.asked == [asked for asked, _ in references]
-        assert report.metrics["bleu_13a"]["value"] == pytest.approx(100)
-        assert report.metrics["bleu_literature"]["value"] == pytest.approx(100)
+        assert report.metrics["bleu_13a"].value == pytest.approx(100)
+        assert report.metrics["bleu_literature"].value == pytest.approx(100)
         # sacreBLEU's word for a number of references that differs.
-        assert "nrefs:var" in report.metrics["bleu_13a"]["signature"]
-        assert report.metrics["tested"]["value"] == len(references)
+        assert "nrefs:var" in report.metrics["bleu_13a"].signature
+        assert report.metrics["tested"].value == len(references)
         assert len(report.translations) == len(references)
 
     def test_no_tested_sentence_is_trained_on(self, corpus):
@@ -340,4 +341,4 @@ def test_a_few_hundred_real_pairs_go_all_the_way(name, real_data, tmp_path, monk
     report = recipe.corpus.test(run.translator)
     assert report.translations == answers
     assert {"bleu_13a", "bleu_literature"} < set(report.metrics)
-    assert all(0 <= report.metrics[f"bleu_{kind}"]["value"] < 50 for kind in ("13a", "literature"))
+    assert all(0 <= report.metrics[f"bleu_{kind}"].value < 50 for kind in ("13a", "literature"))

@@ -264,11 +264,11 @@ class TestRecord:
     @both
     def test_a_record_takes_it_as_it_is(self, bleu, tmp_path):
         score = bleu(HYPOTHESES, [REFERENCES])
-        assert score.metric == {"value": score.value, "signature": score.signature}
+        assert score.metric == records.Metric(score.value, signature=score.signature)
         record = records.Record(
             **machine.this_machine(), experiment="some-corpus", command="annotated evaluate",
             recipe=None, seed=0, commit="unknown", precision="float32", seconds=1.5,
-            tokens_per_update=None, curve=[], metrics={score.name: score.metric},
+            tokens_per_update=None, tables={}, metrics={score.name: score.metric},
             date="2024-02-29",
         )
         assert records.read(records.write(record, tmp_path)).metrics == {score.name: score.metric}

@@ -56,8 +56,8 @@ class TestHistogram:
         shares = histogram(values)
         assert len(shares) == BINS and sum(shares) == pytest.approx(1)
         assert {i: share for i, share in enumerate(shares) if share} == {
-            0: pytest.approx(2 / 7), 1: pytest.approx(1 / 7), 50: pytest.approx(1 / 7),
-            90: pytest.approx(2 / 7), 99: pytest.approx(1 / 7),
+            place: pytest.approx(sevenths / 7)
+            for place, sevenths in ((0, 2), (1, 1), (50, 1), (90, 2), (99, 1))
         }
 
 
@@ -84,14 +84,12 @@ class TestRun:
         assert record.command == "python -m annotated.variations.ablations no-smoothing --seed 3"
         assert (record.seed, record.recipe, record.kind) == (3, "numbers-en-de", "cpu")
         assert record.column("step") == list(range(1, 21))
-        assert all(0 <= alike <= 1.0001 for alike in record.column("alike"))
-        value = {name: metric["value"] for name, metric in record.metrics.items()}
-        shares = {name: v for name, v in value.items() if name.startswith("p_right_0")}
-        edges = {f"p_right_{number / BINS:.2f}" for number in range(BINS)}
-        assert set(shares) <= edges and all(shares.values())  # empty bins are left out
-        assert sum(shares.values()) == pytest.approx(1, abs=1e-3)
-        assert value["perplexity"] > 1 and value["perplexity_trained"] > 1
-        assert 0 < value["p_right_median"] < 1
+        assert all(0 <= alike <= 1.0001 for alike in record.column("memory_cosine"))
+        shares = record.column("share", "token_probabilities")
+        assert record.column("from", "token_probabilities") == [i / BINS for i in range(BINS)]
+        assert sum(shares) == pytest.approx(1, abs=1e-3)
+        assert record.value("perplexity") > 1 and record.value("perplexity_trained") > 1
+        assert 0 < record.value("median_token_probability") < 1
 
     def test_without_smoothing_means_another_run(self, small):
         plain, smoothed = ablations.run("no-smoothing", 0), ablations.run("none", 0)

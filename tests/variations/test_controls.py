@@ -317,20 +317,19 @@ class TestRun:
         assert record.command == "python -m annotated.variations.controls no-causal-mask --seed 3"
         assert (record.seed, record.recipe) == (3, RECIPE)
         assert record.column("step") == list(range(1, 21))
-        value = {name: metric["value"] for name, metric in record.metrics.items()}
         for name in ("exact", "token_accuracy", "exact_six_digits", "same_bag"):
-            assert 0 <= value[name] <= 1
-        assert value["tested"] == 23 and value["perplexity"] > 1
+            assert 0 <= record.value(name) <= 1
+        assert record.value("tested") == 23 and record.value("perplexity") > 1
         assert all(0 <= share <= 1 for share in record.column("token_accuracy"))
 
     def test_the_share_foreseen_is_of_the_batches_given_and_changes_as_it_learns(self, small):
-        recipe, report = RECIPES[RECIPE], Report({"old": {"value": 7.0}}, [], {})
+        recipe, report = RECIPES[RECIPE], Report({"old": records.Metric(7.0)}, [], {})
         made = train(recipe, 0).translator
         seen = batches_of(encoded(recipe.corpus.held_out(11, 1), made.tokenizer), made.tokenizer)
         found = controls.measured(report, made, seen).metrics
-        measured = found["token_accuracy"]["value"]
+        measured = found["token_accuracy"].value
         assert 0 < measured == round(token_accuracy(made.model, seen), 4) < 1
-        assert found["old"] == {"value": 7.0}
+        assert found["old"].value == 7.0
         assert len(set(controls.run("none", 0).column("token_accuracy"))) > 1
 
     def test_each_is_trained_as_it_is_named(self, small):
@@ -339,7 +338,7 @@ class TestRun:
         assert all(isinstance(loss[-1], float) for loss in losses.values())
 
     def test_without_positions_two_orders_are_one_translation(self, small):
-        same = controls.run("no-encoder-positions", 0).metrics["same_bag"]["value"]
+        same = controls.run("no-encoder-positions", 0).value("same_bag")
         assert same == 1
 
 

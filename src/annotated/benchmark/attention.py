@@ -21,7 +21,7 @@ from annotated import machine, paper, records
 from annotated.commands import RecordParser
 from annotated.contenders import additive_attention
 from annotated.model import scaled_dot_product_attention
-from annotated.records import Number, Record
+from annotated.records import Record, Row, as_metrics
 
 EXPERIMENT = "attention-additive"
 LENGTHS = (16, 32, 64, 128, 256, 512)
@@ -29,8 +29,8 @@ ROUNDS = 25
 LEAST = 0.005  # seconds of a sample: short runs are repeated, so that the clock's grain is small
 
 # query, key, value, W_q, W_k, w -> output
-Way = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
-WAYS: dict[str, Way] = {
+Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+FUNCTIONS: dict[str, Attention] = {
     "additive": lambda q, k, v, w_q, w_k, w: additive_attention(q, k, v, w_q, w_k, w)[0],
     "dot": lambda q, k, v, w_q, w_k, w: scaled_dot_product_attention(q @ w_q, k @ w_k, v)[0],
     "fused": lambda q, k, v, w_q, w_k, w: F.scaled_dot_product_attention(q @ w_q, k @ w_k, v),
@@ -85,93 +85,104 @@ def kept_bytes(run: Callable[..., object], *given: Tensor) -> int:
     return total
 
 
-def sample(way: str, given: Sequence[Tensor], backward: bool, repeats: int = 1) -> float:
+def sample(name: str, given: Sequence[Tensor], backward: bool, repeats: int = 1) -> float:
     """Seconds of processor time of one pass, the mean of `repeats`.
 
     Processor time, because other programs run too. With `backward` it is
-    the forward pass and the gradients of all six inputs that the way uses.
+    the forward pass and the gradients of all six inputs that the function uses.
     """
-    used = given if way == "additive" else given[:-1]
+    used = given if name == "additive" else given[:-1]
     weight = torch.ones_like(given[2])
     start = time.process_time()
     for _ in range(repeats):
         if backward:
-            torch.autograd.grad(WAYS[way](*given), used, weight)
+            torch.autograd.grad(FUNCTIONS[name](*given), used, weight)
         else:
             with torch.no_grad():
-                WAYS[way](*given)
+                FUNCTIONS[name](*given)
     return (time.process_time() - start) / repeats
 
 
-def measure(lengths: Sequence[int], rounds: int, seed: int) -> list[dict[str, Number]]:
-    """A point for each round, length and pass: seconds of each way, `backward` 0 or 1.
+def measure(lengths: Sequence[int], rounds: int, seed: int) -> list[Row]:
+    """A row for each round, length and pass: seconds of each function, `backward` 0 or 1.
 
     All are warmed up first; then every round runs all of them once, in an
     order of its own, so that whatever else the machine does meets all alike.
     """
     made = {n: inputs(n, seed) for n in lengths}
-    runs = [(n, backward, way) for n in lengths for backward in (False, True) for way in WAYS]
+    runs = [(n, back, name) for n in lengths for back in (False, True) for name in FUNCTIONS]
     repeats = {}
-    for n, backward, way in runs:
-        sample(way, made[n], backward)
-        once = sample(way, made[n], backward)
-        repeats[n, backward, way] = max(1, round(LEAST / max(once, 1e-6)))
+    for n, back, name in runs:
+        sample(name, made[n], back)
+        once = sample(name, made[n], back)
+        repeats[n, back, name] = max(1, round(LEAST / max(once, 1e-6)))
     points, rng = [], random.Random(seed)
     for _ in range(rounds):
         rng.shuffle(runs)
         taken = {
-            (n, backward, way): sample(way, made[n], backward, repeats[n, backward, way])
-            for n, backward, way in runs
+            (n, back, name): sample(name, made[n], back, repeats[n, back, name])
+            for n, back, name in runs
         }
         points += [
-            {"length": n, "backward": int(backward)}
-            | {way: _short(taken[n, backward, way]) for way in WAYS}
-            for n in lengths for backward in (False, True)
+            {"length": n, "backward": int(back)}
+            | {name: _short(taken[n, back, name]) for name in FUNCTIONS}
+            for n in lengths for back in (False, True)
         ]
     return points
 
 
-def measures(points: Sequence[dict[str, Number]], seed: int) -> dict[str, Number]:
-    """Median and quartiles of each way's milliseconds and of its ratio to dot; and bytes.
+def times(samples: Sequence[Row]) -> list[Row]:
+    """For each length, pass and function, the milliseconds and their ratio to those of dot.
 
-    A ratio is taken within a round, where both met the same machine.
+    Medians and quartiles; a ratio is taken within a round, where both met the
+    same machine.
     """
-    found: dict[str, Number] = {}
-    for n in sorted({int(point["length"]) for point in points}):
-        for backward, passed in enumerate(("forward", "both")):
-            mine = [p for p in points if (p["length"], p["backward"]) == (n, backward)]
-            for way in WAYS:
-                name = f"{way}_{passed}_{n}"
-                found |= _spread(f"ms_{name}", [1000 * p[way] for p in mine])
-                if way != "dot":
-                    found |= _spread(f"ratio_{name}", [p[way] / p["dot"] for p in mine])
-        given = inputs(n, seed)
-        for way, run in WAYS.items():
-            found[f"largest_bytes_{way}_{n}"] = largest_bytes(run, *given)
-            found[f"kept_bytes_{way}_{n}"] = kept_bytes(run, *given)
-    return found
+    rows: list[Row] = []
+    for n in sorted({row["length"] for row in samples}):
+        for backward in (0, 1):
+            mine = [r for r in samples if (r["length"], r["backward"]) == (n, backward)]
+            for name in FUNCTIONS:
+                ms = [1000 * row[name] for row in mine]
+                ratio = [row[name] / row["dot"] for row in mine] if name != "dot" else None
+                rows.append(
+                    {"length": n, "backward": backward, "function": name}
+                    | _quartiles("ms", ms) | _quartiles("ratio", ratio)
+                )
+    return rows
 
 
-def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
-    low, middle, high = quantiles(values, n=4, method="inclusive")
+def memory(lengths: Sequence[int], seed: int) -> list[Row]:
+    """For each length and function, the bytes of `largest_bytes` and `kept_bytes`."""
+    return [
+        {
+            "length": n, "function": name,
+            "largest_bytes": largest_bytes(run, *given), "kept_bytes": kept_bytes(run, *given),
+        }
+        for n, given in ((n, inputs(n, seed)) for n in lengths) for name, run in FUNCTIONS.items()
+    ]
+
+
+def _quartiles(name: str, values: Sequence[float] | None) -> Row:
+    low, middle, high = quantiles(values, n=4, method="inclusive") if values else 3 * [None]
     return {
         name: _short(middle), f"{name}_quartile_1": _short(low), f"{name}_quartile_3": _short(high),
     }
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
 
 
 def attention_record(seed: int, command: str) -> Record:
-    """All that is measured here, as a record; the points of the curve are the raw samples."""
+    """All that is measured here, as a record, the raw samples too."""
     start = time.perf_counter()
-    points = measure(LENGTHS, ROUNDS, seed)
-    found = {"heads": paper.BASE.heads, "d_k": paper.BASE.d_k} | measures(points, seed)
+    samples = measure(LENGTHS, ROUNDS, seed)
+    tables = {"samples": samples, "times": times(samples), "memory": memory(LENGTHS, seed)}
     return Record(
         experiment=EXPERIMENT, command=command, recipe=None, seed=seed, precision="float32",
-        seconds=round(time.perf_counter() - start, 1), tokens_per_update=None, curve=points,
-        metrics=records.as_metrics(found), **machine.here_and_now(),
+        seconds=round(time.perf_counter() - start, 1), tokens_per_update=None,
+        metrics=as_metrics({"heads": paper.BASE.heads, "d_k": paper.BASE.d_k}),
+        tables=tables, **machine.here_and_now(),
     )
 
 

@@ -27,7 +27,7 @@ from annotated.data.batches import (
 )
 from annotated.model import Transformer
 from annotated.recipes import Recipe, override, recipe_named
-from annotated.records import Number, Record
+from annotated.records import Record, Row, as_metrics
 from annotated.training import Trainer
 
 RANDOM = 1e6  # a length_noise so large that lengths decide nothing
@@ -38,19 +38,19 @@ SAMPLE, ROUNDS = 2000, 5  # pairs that are trained on to be timed, and how often
 Batches = list[list[Pair]]
 
 
-def ways(pairs: Sequence[Pair], budget: int, seed: int) -> dict[str, Batches]:
-    """§5.1: one epoch in four ways: fixed size or budget, random or alike.
+def schemes(pairs: Sequence[Pair], budget: int, seed: int) -> dict[str, Batches]:
+    """§5.1: one epoch in four schemes: fixed size or budget, in random order or sorted by length.
 
     The fixed size is the one that makes as many batches as the budget does
-    when lengths are alike, so that one batch has as many tokens on average.
+    when sorted by length, so that one batch has as many tokens on average.
     """
     count = len(batch_plan(pair_lengths(pairs), budget, seed))
     size = math.ceil(len(pairs) / count)
     return {
         "fixed-random": list(fixed_batches(pairs, size, seed, length_noise=RANDOM)),
-        "fixed-alike": list(fixed_batches(pairs, size, seed)),
+        "fixed-sorted": list(fixed_batches(pairs, size, seed)),
         "budget-random": list(token_batches(pairs, budget, seed, length_noise=RANDOM)),
-        "budget-alike": list(token_batches(pairs, budget, seed)),
+        "budget-sorted": list(token_batches(pairs, budget, seed)),
     }
 
 
@@ -65,16 +65,16 @@ def tokens(batches: Batches) -> list[int]:
 
 
 def speed(recipe: Recipe, pairs: Sequence[Pair], seed: int) -> dict[str, float]:
-    """Target tokens in a second of processor time, for each of the `ways`.
+    """Target tokens in a second of processor time, for each of the `schemes`.
 
-    The recipe's model is trained on the same pairs in each way, in turns; the
+    The recipe's model is trained on the same pairs in each scheme, in turns; the
     median of `ROUNDS` counts. Processor time, because other programs run too.
     """
-    made = ways(pairs, recipe.training.batch_tokens, seed)
-    taken: dict[str, list[float]] = {way: [] for way in made}
+    made = schemes(pairs, recipe.training.batch_tokens, seed)
+    taken: dict[str, list[float]] = {scheme: [] for scheme in made}
     ids = recipe.model
     for _ in range(ROUNDS):
-        for way, batches in made.items():
+        for scheme, batches in made.items():
             torch.manual_seed(seed)
             trainer = Trainer(Transformer(recipe.model), recipe.training, seed)
             padded = [collate(b, ids.pad_id, ids.bos_id, ids.eos_id) for b in batches]
@@ -82,40 +82,41 @@ def speed(recipe: Recipe, pairs: Sequence[Pair], seed: int) -> dict[str, float]:
             start = time.process_time()
             for batch in padded:
                 trainer.update(batch)
-            taken[way].append(time.process_time() - start)
-    total = sum(tokens(made["budget-alike"]))
-    return {way: total / statistics.median(seconds) for way, seconds in taken.items()}
+            taken[scheme].append(time.process_time() - start)
+    total = sum(tokens(made["budget-sorted"]))
+    return {scheme: total / statistics.median(seconds) for scheme, seconds in taken.items()}
 
 
-def measures(pairs: Sequence[Pair], budget: int, seed: int) -> dict[str, Number]:
-    """What padding takes in each of the `ways`, and how uneven batches are."""
-    found: dict[str, Number] = {"pairs": len(pairs)}
-    for way, batches in ways(pairs, budget, seed).items():
-        waste, counts = padding_of(batches), tokens(batches)
-        found |= {
-            f"padding_{way}": round(waste.both, 4),
-            f"padding_source_{way}": round(waste.source, 4),
-            f"padding_target_{way}": round(waste.target, 4),
-            f"batches_{way}": len(batches),
-            f"largest_{way}": largest(batches),
-            f"fewest_tokens_{way}": min(counts),
-            f"most_tokens_{way}": max(counts),
-        }
-    return found
+def measures(pairs: Sequence[Pair], budget: int, seed: int) -> list[Row]:
+    """For each of the `schemes`, what is padding, and how uneven batches are."""
+    rows = []
+    for scheme, batches in schemes(pairs, budget, seed).items():
+        padding, counts = padding_of(batches), tokens(batches)
+        rows.append({
+            "scheme": scheme,
+            "padding": round(padding.both, 4),
+            "padding_source": round(padding.source, 4),
+            "padding_target": round(padding.target, 4),
+            "batches": len(batches),
+            "largest": largest(batches),
+            "fewest_tokens": min(counts),
+            "most_tokens": max(counts),
+        })
+    return rows
 
 
-def curve(pairs: Sequence[Pair], budgets: Sequence[int], seed: int) -> list[dict[str, Number]]:
+def length_noises(pairs: Sequence[Pair], budgets: Sequence[int], seed: int) -> list[Row]:
     """Padding for each budget and length_noise."""
-    points = []
+    rows = []
     for budget in budgets:
         for length_noise in LENGTH_NOISES:
             batches = list(token_batches(pairs, budget, seed, length_noise=length_noise))
             padding = round(padding_of(batches).both, 4)
-            points.append({
+            rows.append({
                 "budget": budget, "length_noise": length_noise, "padding": padding,
                 "batches": len(batches),
             })
-    return points
+    return rows
 
 
 def padding_record(recipe: Recipe, seed: int, command: str) -> Record:
@@ -125,17 +126,18 @@ def padding_record(recipe: Recipe, seed: int, command: str) -> Record:
     pairs, _ = recipe.corpus.training_ids(tokenizer, seed)
     recipe = replace(recipe, model=replace(recipe.model, vocab_size=tokenizer.vocab_size))
     budget = recipe.training.batch_tokens
-    found = measures(pairs, budget, seed)
-    points = curve(pairs, sorted({budget, *BUDGETS}), seed)
+    rows = measures(pairs, budget, seed)
+    noises = length_noises(pairs, sorted({budget, *BUDGETS}), seed)
     every = max(1, len(pairs) // SAMPLE)  # a corpus may be sorted by length
     rates = speed(recipe, pairs[::every][:SAMPLE], seed)
-    found |= {f"tokens_per_second_{way}": round(rate) for way, rate in rates.items()}
+    rows = [{**row, "tokens_per_second": round(rates[str(row["scheme"])])} for row in rows]
     counts = tokens(list(token_batches(pairs, budget, seed)))
     return Record(
         experiment=f"padding-{recipe.name}", command=command, recipe=recipe.name, seed=seed,
         precision=recipe.training.precision, seconds=round(time.perf_counter() - start, 1),
-        tokens_per_update=round(statistics.mean(counts)), curve=points,
-        metrics=records.as_metrics(found), **machine.here_and_now(),
+        tokens_per_update=round(statistics.mean(counts)),
+        metrics=as_metrics({"pairs": len(pairs)}),
+        tables={"length_noises": noises, "schemes": rows}, **machine.here_and_now(),
     )
 
 

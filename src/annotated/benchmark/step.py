@@ -9,20 +9,21 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 
 from annotated import paper
 from annotated.benchmark.flops import work
 from annotated.data.batches import Batch, batch_plan, collate
 from annotated.machine import here_and_now
 from annotated.model import Transformer, TransformerConfig
-from annotated.records import Record, as_metrics
+from annotated.records import Metric, Record, as_metrics
 from annotated.training import Trainer, TrainingConfig
 
 # A log-normal length of the source, in pieces without EOS, and a log-normal ratio of target to
@@ -309,16 +310,13 @@ def step_record(
 ) -> Record:
     """§5.2: the times as a record, the chip's matrix rate beside them.
 
-    Raw samples are the points of the curve: updates have tokens (without
-    padding, a side), products of the matrix rate have a `matrix_size`.
-    `utilisation` is the updates' FLOPs per second over the matrix rate.
+    Raw samples are in two tables: "updates" with their tokens (without padding,
+    a side), "matrix_products" with the size of the matrices. `utilisation` is
+    the updates' FLOPs per second over the matrix rate.
     """
     first, middle, third = steps.seconds
     flops = steps.per_second("flops")
     metrics = {
-        "step_seconds": middle,
-        "step_seconds_first_quartile": first,
-        "step_seconds_third_quartile": third,
         "target_tokens_per_second": steps.per_second("target_tokens"),
         "source_tokens_per_second": steps.per_second("source_tokens"),
         "flops_per_second": flops,
@@ -332,26 +330,30 @@ def step_record(
     }
     if steps.peak_bytes is not None:
         metrics["peak_memory_bytes"] = steps.peak_bytes
-    no_tokens = {"source_tokens": None, "target_tokens": None}
-    curve = [{**sample._asdict(), "matrix_size": None} for sample in steps.samples] + [
-        {"seconds": p.seconds, **no_tokens, "flops": p.flops, "matrix_size": p.size}
-        for p in rate.products
+    products = [
+        {"seconds": product.seconds, "flops": product.flops, "size": product.size}
+        for product in rate.products
     ]
+    tables = {"updates": [s._asdict() for s in steps.samples], "matrix_products": products}
     made = Record(
         experiment=experiment,
         command=command,
         recipe=None,
         seed=seed,
         precision=steps.precision,
-        seconds=_short(sum(point["seconds"] for point in curve)),
+        seconds=_short(sum(row["seconds"] for rows in tables.values() for row in rows)),
         tokens_per_update=round(sum(s.target_tokens for s in steps.samples) / len(steps.samples)),
-        curve=[{name: _short(value) for name, value in point.items()} for point in curve],
-        metrics=as_metrics({name: _short(value) for name, value in metrics.items()}),
+        metrics={"step_seconds": Metric(_short(middle), spread=(_short(first), _short(third)))}
+        | as_metrics({name: _short(value) for name, value in metrics.items()}),
+        tables={
+            name: [{column: _short(value) for column, value in row.items()} for row in rows]
+            for name, rows in tables.items()
+        },
         **here_and_now(steps.device),
     )
     return replace(made, commit=commit) if commit else made
 
 
-def _short(value: float | int | None) -> float | int | None:
+def _short(value: float | int) -> float | int:
     """Five digits of what was measured; counts stay whole."""
     return float(f"{value:.5g}") if isinstance(value, float) else value

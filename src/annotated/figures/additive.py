@@ -15,17 +15,18 @@ def additive_costs(record: Record) -> Figure:
 
     Points are medians, bands reach from the first to the third quartile.
     """
-    lengths = sorted(set(record.column("length")))
+    lengths = sorted(set(record.column("length", "times")))
     with style():
         fig, (time, space) = figure(5.0, 6.4, 2, 1, sharex=True)
-        for way, look in LINES.items():
+        for name, look in LINES.items():
+            rows = [row for row in record.table("times") if row["backward"]]
             low, middle, high = (
-                _values(record, f"ms_{way}_both_{{}}{end}", lengths)
-                for end in ("_quartile_1", "", "_quartile_3")
+                [row[column] for row in rows if row["function"] == name]
+                for column in ("ms_quartile_1", "ms", "ms_quartile_3")
             )
             _line(time, lengths, middle, look)
             time.fill_between(lengths, low, high, color=look[1], alpha=0.25, linewidth=0)
-            kept = _values(record, f"kept_bytes_{way}_{{}}", lengths)
+            kept = [r["kept_bytes"] for r in record.table("memory") if r["function"] == name]
             _line(space, lengths, [x / 1e6 for x in kept], look)
         time.set_title("milliseconds, forward and backward")
         space.set_title("megabytes kept for the backward pass")
@@ -34,10 +35,6 @@ def additive_costs(record: Record) -> Figure:
         space.minorticks_off()
         time.legend()
     return fig
-
-
-def _values(record: Record, name: str, lengths: list[int]) -> list[int | float]:
-    return [record.metrics[name.format(n)]["value"] for n in lengths]
 
 
 def _line(ax: Axes, lengths, values, look: tuple[str, str, str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from annotated.data.batches import Batch, Pair, collate, token_batches
 from annotated.data.tokenizer import Tokenizer
+from annotated.records import Metric, Row
 from annotated.translation import Translator
 
 AT_ONCE = 1000  # pairs encoded together: what is ever in memory of a corpus
@@ -17,15 +18,16 @@ AT_ONCE = 1000  # pairs encoded together: what is ever in memory of a corpus
 class Report:
     """What a test found.
 
-    `metrics` is what a `Record` keeps, `lines` says it in words,
+    `metrics` and `tables` are what a `Record` keeps, `lines` says it in words,
     `facts` in JSON. `translations` has the answers in the order of the
     test set, for scores that are computed later.
     """
 
-    metrics: dict[str, dict[str, float | str]]
+    metrics: dict[str, Metric]
     lines: list[str]
     facts: dict[str, Any]
     translations: list[str] = field(default_factory=list)
+    tables: dict[str, list[Row]] = field(default_factory=dict)
 
 
 @runtime_checkable

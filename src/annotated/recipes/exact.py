@@ -12,6 +12,7 @@ from annotated.data import copying, numbers
 from annotated.data.batches import Pair
 from annotated.data.tokenizer import Tokenizer
 from annotated.recipes.corpus import Report, as_ids, batches_of
+from annotated.records import as_metrics
 from annotated.translation import Translator
 
 TESTED, TEST_SEED = 1000, 1_000_000  # held-out examples a report rests on, and their seed
@@ -87,17 +88,16 @@ class Exact:
         result = score(translator, examples)
         pairs = encoded(examples, translator.tokenizer)
         unsure = perplexity(translator.model, batches_of(pairs, translator.tokenizer))
-        metrics = {
-            "exact": {"value": result.accuracy},
-            "tested": {"value": result.total},
-            "perplexity": {"value": round(unsure, 4)},
-        }
+        metrics = as_metrics({
+            "exact": result.accuracy, "tested": result.total, "perplexity": round(unsure, 4),
+        })
+        rows = []
         lines = [
             f"{result.right} of {result.total} held-out sentences exactly right "
             f"({result.accuracy:.1%})"
         ]
         for group, (right, total) in result.by_group.items():
-            metrics[f"exact_{self.groups}_{group}"] = {"value": round(right / total, 4)}
+            rows.append({self.groups: group, "exact": round(right / total, 4)})
             lines.append(f"  {group:2} {self.groups}: {right} of {total}")
         facts = {
             "right": result.right, "total": result.total, "accuracy": result.accuracy,
@@ -106,7 +106,7 @@ class Exact:
                 for group, (right, total) in result.by_group.items()
             },
         }
-        return Report(metrics, lines, facts)
+        return Report(metrics, lines, facts, tables={f"exact_by_{self.groups}": rows})
 
 
 @dataclass(frozen=True)

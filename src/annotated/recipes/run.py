@@ -16,7 +16,7 @@ from annotated.machine import here_and_now
 from annotated.model import Transformer, TransformerConfig
 from annotated.recipes.corpus import Report
 from annotated.recipes.recipe import Recipe, settings
-from annotated.records import Record
+from annotated.records import Record, as_metrics
 from annotated.training import Trainer, Update
 from annotated.training.states import InFolder, InMemory
 from annotated.training.world import World
@@ -235,12 +235,12 @@ def run_record(
     ]
     tokens = sum(update.tokens for update in run.updates) / len(run.updates)
     spent = sum(update.seconds for update in run.updates) / len(run.updates)
-    metrics = report.metrics | {
-        "update_seconds": {"value": float(f"{spent:.4g}")},
-        "padding": {"value": round(run.padding, 4)},
-    }
+    metrics = report.metrics | as_metrics({
+        "update_seconds": float(f"{spent:.4g}"), "padding": round(run.padding, 4),
+    })
+    tables = {"curve": curve, **report.tables} if curve else report.tables
     return Record(
         experiment=experiment or recipe.name, command=command, recipe=recipe.name, seed=seed,
         precision=recipe.training.precision, seconds=round(run.seconds, 1),
-        tokens_per_update=round(tokens), curve=curve, metrics=metrics, **here_and_now(device),
+        tokens_per_update=round(tokens), metrics=metrics, tables=tables, **here_and_now(device),
     )

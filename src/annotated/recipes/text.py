@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 
+from msgspec import to_builtins
+
 from annotated.analysis.scores import perplexity
 from annotated.data.batches import Pair
 from annotated.data.corpora import TextCorpus, text_corpus
@@ -14,6 +16,7 @@ from annotated.data.text import Cleaning, Counts, texts
 from annotated.data.tokenizer import Tokenizer
 from annotated.files import write_json
 from annotated.recipes.corpus import Report, as_ids, batches_of
+from annotated.records import as_metrics
 from annotated.translation import Translator
 from annotated.translation.bleu import Bleu, bleu_13a, bleu_literature
 
@@ -113,13 +116,13 @@ class Text:
             lines = [f"no BLEU of the literature: {error}"]
         unsure = round(self.perplexity(translator), 4)
         metrics = {bleu.name: bleu.metric for bleu in found}
-        metrics |= {"perplexity": {"value": unsure}, "tested": {"value": len(asked)}}
+        metrics |= as_metrics({"perplexity": unsure, "tested": len(asked)})
         lines = [
             f"{bleu.name} {bleu.value:.2f} on {corpus.test}, {len(asked)} sentences "
             f"({bleu.signature})"
             for bleu in found
         ] + [f"perplexity {unsure:.3f} on {corpus.dev}", *lines]
-        facts = {"test": corpus.test, "dev": corpus.dev, "metrics": metrics}
+        facts = {"test": corpus.test, "dev": corpus.dev, "metrics": to_builtins(metrics)}
         return Report(metrics, lines, facts, answers)
 
 

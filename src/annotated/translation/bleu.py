@@ -14,6 +14,8 @@ from unicodedata import normalize
 
 from sacrebleu.metrics import BLEU
 
+from annotated.records import Metric
+
 LANGUAGES = ("en", "de", "fr")
 
 
@@ -26,9 +28,9 @@ class Bleu:
     name: str
 
     @property
-    def metric(self) -> dict[str, float | str]:
+    def metric(self) -> Metric:
         """What a `Record` keeps: metrics={bleu.name: bleu.metric}."""
-        return {"value": self.value, "signature": self.signature}
+        return Metric(self.value, signature=self.signature)
 
 
 def bleu_13a(

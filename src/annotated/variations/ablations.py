@@ -19,7 +19,7 @@ from annotated.data.batches import Batch
 from annotated.recipes import RECIPES, Recipe, override
 from annotated.recipes.corpus import Report, batches_of
 from annotated.recipes.exact import TESTED, encoded
-from annotated.records import Record
+from annotated.records import Record, as_metrics
 from annotated.translation import Translator
 from annotated.variations import experiment
 
@@ -57,15 +57,17 @@ def measured(report: Report, model: nn.Module, seen: Sequence[Batch],
              unseen: Sequence[Batch]) -> Report:
     """The report with confidence on what is held out, and perplexity on what is not."""
     right = token_probabilities(model, unseen)
-    shares = {
-        f"p_right_{number / BINS:.2f}": {"value": round(share, 5)}
-        for number, share in enumerate(histogram(right)) if share
-    }
+    bins = [
+        {"from": i / BINS, "share": round(share, 5)} for i, share in enumerate(histogram(right))
+    ]
     more = {
-        "perplexity_trained": {"value": round(perplexity(model, seen), 4)},
-        "p_right_median": {"value": round(right.median().item(), 4)},
+        "perplexity_trained": round(perplexity(model, seen), 4),
+        "median_token_probability": round(right.median().item(), 4),
     }
-    return replace(report, metrics=report.metrics | more | shares)
+    return replace(
+        report, metrics=report.metrics | as_metrics(more),
+        tables=report.tables | {"token_probabilities": bins},
+    )
 
 
 def run(name: str, seed: int) -> Record:
@@ -80,7 +82,7 @@ def run(name: str, seed: int) -> Record:
 
     return experiment.run_watched(
         recipe, seed, f"ablation-{name}", f"{PROGRAM} {name} --seed {seed}",
-        column="alike", look=memory_cosine, more=more,
+        column="memory_cosine", look=memory_cosine, more=more,
     )
 
 

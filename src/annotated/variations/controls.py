@@ -196,7 +196,7 @@ def run(name: str, seed: int) -> Record:
     recipe = control(name)
 
     def more(report: Report, translator: Translator) -> Report:
-        tested = int(report.metrics["tested"]["value"])
+        tested = int(report.metrics["tested"].value)
         seen = experiment.held_out(recipe, translator.tokenizer, tested)
         return measured(report, translator, seen)
 

@@ -1,7 +1,8 @@
 """What ablations and controls share: how they run, and their commands."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from annotated import records
 from annotated.commands import RecordParser
@@ -43,7 +44,8 @@ def run_watched(
     done = train(recipe, seed, watch, build=build)
     report = more(recipe.corpus.test(done.translator), done.translator)
     record = run_record(recipe, seed, done, report, command, experiment)
-    return replace(record, curve=[{**point, column: seen[point["step"]]} for point in record.curve])
+    curve = [{**row, column: seen[row["step"]]} for row in record.curve]
+    return replace(record, tables=record.tables | {"curve": curve})
 
 
 def main(
