@@ -81,3 +81,29 @@ def test_a_key_that_no_field_has_is_named_by_its_path():
         place["more"] = 1
         with pytest.raises(ValueError, match=f"^it has a field '{path}' that"):
             converted(document, Outer, "it")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"a": [1], "b": [1, "2"]}, "b[1] is '2', expected `int`"),
+        ({"a": {}}, "a is {}, expected `array`"),
+        ([], "the document is [], expected `object`"),
+    ],
+)
+def test_what_is_wrong_in_a_nest_is_named_with_its_place_and_its_value(value, said):
+    with pytest.raises(ValueError) as caught:
+        converted(value, dict[str, list[int]], "it")
+    assert str(caught.value) == f"it is damaged: {said}"
+    with pytest.raises(ValueError) as caught:
+        decoded(json.dumps(value).encode(), dict[str, list[int]], "it")
+    assert str(caught.value) == f"it is damaged: {said}"
+
+
+def test_a_missing_field_and_what_a_dataclass_itself_refuses_are_named_where_they_are():
+    for inner, said in (
+        ({"rate": 1}, "inner.sizes is missing"),
+        ({"sizes": [], "rate": -1}, "inner: rate is -1.0; expected at least 0"),
+    ):
+        with pytest.raises(ValueError, match=f"^it is damaged: {said}$"):
+            converted(WHOLE | {"inner": inner}, Outer, "it")

@@ -105,7 +105,7 @@ def unknown_keys(value: Any, known: Any, within: str = "") -> Iterator[str]:
                 yield path
 
 
-def _fault(data: Any, kind: type, message: str) -> str:
+def _fault(data: Any, kind: Any, message: str) -> str:
     """msgspec's message with the keys that it leaves out, and with the value at fault.
 
     The description of a field, where its type has one, says what was expected.
@@ -144,7 +144,7 @@ def _fault(data: Any, kind: type, message: str) -> str:
     return f"{names or 'the document'} is {reprlib.repr(value)}, expected {expected}"
 
 
-def _says(kind: type, data: Any, message: str) -> bool:
+def _says(kind: Any, data: Any, message: str) -> bool:
     try:
         msgspec.convert(data, kind, str_keys=True)
     except msgspec.ValidationError as error:
@@ -152,7 +152,7 @@ def _says(kind: type, data: Any, message: str) -> bool:
     return False
 
 
-def _descriptions(kind: type) -> dict[str, str]:
+def _descriptions(kind: Any) -> dict[str, str]:
     """Field -> the description of its type, in the document and in what it holds."""
     _, parts = msgspec.json.schema_components([kind])
     fields = [field for part in parts.values() for field in part.get("properties", {}).items()]
