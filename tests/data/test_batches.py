@@ -197,7 +197,7 @@ print([[source[0] for source, _ in batch] for batch in token_batches(pairs, 60, 
             list(token_batches(pairs, 17, seed=0))
 
     def test_a_negative_length_noise_is_refused(self):
-        with pytest.raises(ValueError, match=r"^length_noise is -0\.5; expected 0 or more$"):
+        with pytest.raises(ValueError, match=r"^length_noise is -0\.5; expected from 0$"):
             next(token_batches(corpus(13), 101, 0, length_noise=-0.5))
 
     def test_no_pairs_make_no_batches(self):

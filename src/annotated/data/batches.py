@@ -114,10 +114,9 @@ def batch_plan(
 
     `lengths` (pairs, 2) counts ids without special ones, `budget` tokens on
     each side; the order follows from `seed` and `epoch`. `length_noise` as in
-    `order_by_length`.
-    Pairs are sorted (`order_by_length`), cut where the budget is full, and the
-    batches shuffled. Takes 28 bytes of memory a pair while it sorts, and 4
-    afterwards: for 36 million pairs 1 GB, then 0.15 GB.
+    `order_by_length`, which sorts the pairs. They are cut where the budget is
+    full, and the batches shuffled. Takes 28 bytes of memory a pair while it
+    sorts, and 4 afterwards: for 36 million pairs 1 GB, then 0.15 GB.
     """
     tokens = 1 + lengths.max(1)  # of the longer side
     if len(too_long := np.flatnonzero(tokens > budget)):
@@ -138,11 +137,12 @@ def order_by_length(
 
     Sorted by the longer side and, where that is equal, by how much longer
     the source is: rising, then falling, so that it never jumps. A random
-    number up to 1 + `length_noise` is added to both: at 0 it only breaks ties;
-    a large one makes each batch a fair sample, which small batches need.
+    number up to 1 + `length_noise` is added to both: at 0 it only breaks
+    ties; a large one makes each batch a fair sample, which small batches
+    need.
     """
     if length_noise < 0:
-        raise ValueError(f"length_noise is {length_noise}; expected 0 or more")
+        raise ValueError(f"length_noise is {length_noise}; expected from 0")
     # Raw bits and a stable sort: the same order on every processor and with
     # every version of NumPy. In place, because a pair has only a few bytes.
     pairs = len(lengths)
