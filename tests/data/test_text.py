@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -43,7 +44,7 @@ def put(tmp_path):
 def zipped(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: str) -> Path:
     with zipfile.ZipFile(path, "w", method) as archive:
         for name, content in members.items():
-            archive.writestr(name.replace("__", "."), content)
+            archive.writestr(re.sub("__(?=[a-z])", ".", name), content)
     return path
 
 
@@ -75,6 +76,13 @@ class TestLines:
 
     def test_text_in_a_zip_is_the_one_beside_its_description(self, tmp_path):
         path = zipped(tmp_path / "a.zip", _about__txt="terms", deu__txt="Hi.\tHallo!\n")
+        assert list(lines(path)) == ["Hi.\tHallo!"]
+
+    @pytest.mark.parametrize("folder", ["deu-eng/", "my texts/deu-eng/", "deu-eng\\", "_new/"])
+    def test_a_zip_packed_again_as_a_folder_is_the_same(self, tmp_path, folder):
+        about = ["_about.txt", "__MACOSX/._deu.txt", "__MACOSX/deu-eng/._deu.txt"]
+        members = dict.fromkeys(about, "terms") | {folder: "", f"{folder}_about.txt": "terms"}
+        path = zipped(tmp_path / "a.zip", **members, **{f"{folder}deu.txt": "Hi.\tHallo!\n"})
         assert list(lines(path)) == ["Hi.\tHallo!"]
 
     @pytest.mark.parametrize("members", [{}, {"a__txt": "x", "b__txt": "y"}, {"a__csv": "x"}])

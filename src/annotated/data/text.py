@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from lzma import LZMAError
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, BinaryIO
 from unicodedata import normalize
 
@@ -70,8 +70,12 @@ def _check(path: Path, start: bytes, wanted: bytes) -> None:
 
 
 def _only_text(path: Path, archive: zipfile.ZipFile) -> str:
-    """The name of the one text; "_about.txt" and its like are about it."""
-    names = [name for name in archive.namelist() if name.endswith(".txt") and name[0] != "_"]
+    """The name of the one text, in a folder or not; "_about.txt" and "._deu.txt" are about it."""
+    # PureWindowsPath: some programs write other separators than "/"
+    names = [
+        name for name in archive.namelist()
+        if name.endswith(".txt") and PureWindowsPath(name).name[0] not in "_."
+    ]
     if len(names) != 1:
         raise ValueError(f"{path} must hold one .txt file, not {', '.join(names) or 'none'}")
     return names[0]
