@@ -458,3 +458,10 @@ def test_reading_records_needs_no_torch(tmp_path):
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["3", "False"]
+
+
+@pytest.mark.parametrize("field, value", [("experiment", "A b"), ("commit", "v1.0")])
+def test_one_field_is_checked_before_there_is_a_record(field, value):
+    assert records.check("--name", field, FIELDS[field]) is None
+    with pytest.raises(ValueError, match=f"^--name: {field} is {value!r}, expected "):
+        records.check("--name", field, value)

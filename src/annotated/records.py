@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -24,9 +24,20 @@ from annotated.files import LARGEST, Number, checked, write_atomically
 SCHEMA = 2  # rises when a reader of today would misread tomorrow's records
 
 Text = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
+Name = Annotated[str, Meta(
+    pattern=r"\A[a-z0-9]+(-[a-z0-9]+)*\Z", description="small letters, digits and single hyphens",
+)]
+Commit = Annotated[str, Meta(
+    pattern=r"\A([0-9a-f]{7,40}(-dirty)?|unknown)\Z",
+    description="7 to 40 hexadecimal digits, perhaps with -dirty, or 'unknown'",
+)]
 Cell = Number | str | None
 Row = dict[str, Cell]
 Rows = Annotated[list[Row], Meta(min_length=1)]
+
+
+class NoRecords(ValueError):
+    """There is no folder of that experiment."""
 
 
 class Metric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -52,18 +63,12 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 class Record(Document, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run of one experiment."""
 
-    experiment: Annotated[str, Meta(
-        pattern=r"\A[a-z0-9]+(-[a-z0-9]+)*\Z",
-        description="small letters, digits and single hyphens",
-    )]
+    experiment: Name
     command: Text
     # None for a run that trains nothing, as of `tokens_per_update`.
     recipe: Text | None
     seed: Annotated[int, Meta(ge=0, description="an integer from 0")]
-    commit: Annotated[str, Meta(
-        pattern=r"\A([0-9a-f]{7,40}(-dirty)?|unknown)\Z",
-        description="7 to 40 hexadecimal digits, perhaps with -dirty, or 'unknown'",
-    )]
+    commit: Commit
     device: Annotated[str, Meta(
         pattern="[a-zA-Z0-9]", description="the CPU's or GPU's name",
     )]
@@ -155,8 +160,8 @@ def find(
     """The records of an experiment, by file name, filtered by what is given.
 
     `kind` is "cpu" or "cuda"; `root` the folder of results, the installed
-    package's by default. Raises ValueError for an experiment without a
-    folder, and for a record in a wrong place.
+    package's by default. Raises `NoRecords`, a ValueError, for an experiment
+    without a folder, and ValueError for a record in a wrong place.
     """
     if root is None:
         root = resources.files("annotated") / "results"
@@ -164,9 +169,14 @@ def find(
         root = Path(root)
     folders = sorted(root.iterdir() if root.is_dir() else [], key=lambda f: f.name)
     folders = {folder.name: folder for folder in folders if folder.is_dir()}
-    files = _named(folders, experiment, "folder of results", "experiment").iterdir()
+    try:
+        files = _named(folders, experiment, "folder of results", "experiment")
+    except ValueError as error:
+        raise NoRecords(str(error)) from None
     found = []
-    for file in sorted((f for f in files if f.name.endswith(".json")), key=lambda f: f.name):
+    for file in sorted(files.iterdir(), key=lambda f: f.name):
+        if not file.name.endswith(".json"):
+            continue
         record = read(file)
         place = f"{record.experiment}/{record.filename}"
         if place != f"{experiment}/{file.name}":
@@ -179,6 +189,15 @@ def find(
 def as_metrics(found: Mapping[str, Number]) -> dict[str, Metric]:
     """Numbers as the `metrics` of a Record."""
     return {name: Metric(value) for name, value in found.items()}
+
+
+def check(where: object, field: str, value: Any) -> None:
+    """Raise ValueError that begins with `where` if a record's field can't have that value."""
+    kind = get_type_hints(Record, include_extras=True)[field]
+    try:
+        checked({field: value}, msgspec.defstruct("Only", [(field, kind)]))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 def _slug(text: str) -> str:
