@@ -53,18 +53,21 @@ def picture(shade=120, size=(40, 30)):
     return typed("image/png", base64.b64encode(buffer.getvalue()).decode() + "\n")
 
 
-def notebook(*cells):
-    """Numbered as one run would, with short ids, in normal form."""
+OTHER = {"kind": "other"}
+
+
+def notebook(*cells, book=OTHER):
+    """Numbered as one run would, with short ids, in normal form; `book`: its kind and section."""
     cells, runs = [copy.deepcopy(cell) for cell in cells], count(1)  # one may stand twice
     for place, cell in enumerate(cells):
         cell["id"] = f"c{place}"
         if cell.cell_type == "code" and cell.execution_count is None:
             cell.execution_count = next(runs)
-    return normalise(v4.new_notebook(cells=list(cells)))
+    return normalise(v4.new_notebook(cells=list(cells), metadata={"book": book}))
 
 
-def store(path, *cells):
-    path.write_text(dumps(notebook(*cells)), encoding="utf-8")
+def store(path, *cells, book=OTHER):
+    path.write_text(dumps(notebook(*cells, book=book)), encoding="utf-8")
     return path
 
 

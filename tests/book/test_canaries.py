@@ -16,7 +16,10 @@ pytestmark = pytest.mark.canary
 # process id, printed as a measured number in each kind of output that nbval compares as text.
 PAGE = (
     install(),
-    text("# A canary\n\nIt is small, but it runs the package and keeps every rule."),
+    text(
+        "# A canary\n\nIt is small, but it runs the package and keeps every rule."
+        " Each of 5 queries has an output of 4 numbers."
+    ),
     code(
         "import os\nimport matplotlib.pyplot as plt\nimport torch\n"
         "from IPython.display import HTML, Markdown, display\n"
@@ -39,8 +42,10 @@ PAGE = (
         "display(HTML(f'<b>≈{os.getpid():,}</b> steps'))"
     ),
     hidden("assert os.getpid() > 1"),
+    text("The weights of each query sum to one."),
+    hidden("assert torch.allclose(weights.sum(-1), torch.ones(5))"),
 )
-SOURCE, PRINT, FIRST, SECOND, MEASURED = 3, 4, 5, 7, 9  # places of the cells that get broken
+PROSE, SOURCE, PRINT, FIRST, SECOND, MEASURED, LAST = 1, 3, 4, 5, 7, 9, 12  # places
 
 
 def stripped(cells):
@@ -74,6 +79,40 @@ def failing_hidden_cell(cells):
     cells[FIRST + 1].source = "assert weights[0].shape == (6,)"
 
 
+def swallowed_failure(cells):
+    cells[PRINT].source += (
+        "\ntry:\n    assert output.isnan().all()\nexcept AssertionError:\n    pass"
+    )
+
+
+def suppressed_failure(cells):
+    cells[PRINT].source += (
+        "\nimport contextlib\nwith contextlib.suppress(AssertionError):"
+        "\n    assert not output.any()"
+    )
+
+
+def emptied_hidden_cell(cells):
+    cells[LAST].source = "# assert torch.allclose(weights.sum(-1), torch.ones(5))"
+
+
+def changed_prose_number(cells):
+    cells[PROSE].source = cells[PROSE].source.replace("5 queries", "6 queries")
+
+
+def lost_output(cells):
+    cells[SOURCE].outputs = []
+
+
+def unseeded_draw(cells):
+    cells[PRINT].source = cells[PRINT].source.replace("manual_seed(7)", "seed()")
+
+
+def printed_address(cells):
+    cells[PRINT].source += "\nprint(object())"
+    cells[PRINT].outputs[0].text += "<object object at 0x7f3a1c0b2d90>\n"
+
+
 def swapped_figure(cells):
     cells[FIRST].outputs, cells[SECOND].outputs = cells[SECOND].outputs, cells[FIRST].outputs
 
@@ -105,11 +144,18 @@ def ignored_cell(cells):
 
 # What breaks the page -> what must find it: rules of `check`, or cells that `nbval` fails.
 BROKEN = {
-    stripped: {"execution-counts", "stored-outputs", "alt-text"},
-    unrun_cell: {"execution-counts", "stored-outputs"},
+    stripped: {"execution-counts", "alt-text", "numerals"},
+    unrun_cell: {"execution-counts", "numerals"},
     lost_figure: {"alt-text"},
     ignored_cell: {"tags"},
+    swallowed_failure: {"no-swallowed-exception"},
+    suppressed_failure: {"no-swallowed-exception"},
+    emptied_hidden_cell: {"hidden-asserts"},
+    changed_prose_number: {"numerals"},
     changed_number: {"Cell 3"},
+    lost_output: {"Cell 2"},
+    unseeded_draw: {"Cell 4", "Cell 6"},
+    printed_address: {"Cell 3"},
     edited_cell: {"Cell 3"},
     failing_cell: {"Cell 3"},
     warning: {"Cell 3"},

@@ -37,7 +37,7 @@ def test_a_second_run_leaves_every_byte(tmp_path, notebooks):
     assert hashed.lstrip("-").isdigit()
 
     stored = json.loads(once)
-    assert stored["metadata"].keys() == {"kernelspec", "language_info"}
+    assert stored["metadata"].keys() == {"book", "kernelspec", "language_info"}
     assert stored["metadata"]["kernelspec"]["name"] == "python3"
     assert "version" not in stored["metadata"]["language_info"]
     assert all(cell["metadata"] == {} for cell in stored["cells"])

@@ -17,4 +17,12 @@ except ModuleNotFoundError:
 HIDDEN = "remove-cell"  # readers of the book don't see the cell; it holds the assertions
 SOLUTION = "solution"  # with hide-cell: the folded, executed answer to an exercise
 MEASURED_FIGURE = "measured-figure"  # its data differ from processor to processor
-IGNORE_OUTPUT = "nbval-ignore-output"
+
+# Kinds of page: `book = {"kind": …, "section": …}`, metadata of a notebook, front matter of a text.
+LESSON = "lesson"  # a section of the paper explained: picture, build, predict, exercises
+STUDY = "study"  # evidence about a section: claim, prediction, measurement, verdict
+HEAD = "chapter-head"  # one picture and the way on
+OVERVIEW = "overview"  # the whole model at once, before the paper's sections
+LOOKUP = "look-up"  # read in parts, by heading
+OTHER = "other"
+KINDS = (LESSON, STUDY, HEAD, OVERVIEW, LOOKUP, OTHER)

@@ -16,6 +16,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from traitlets import default
 
+from annotated.files import write_atomically
 from pages.storage import dumps, load, normalise
 
 # The one place that says under which settings notebooks run: one thread and the same instruction
@@ -46,10 +47,8 @@ def kernel_environment() -> Iterator[dict[str, str]]:
         # Errors only: each kernel would tell the terminal that it talks over plain TCP.
         settings = startup.with_name("ipython_kernel_config.py")
         settings.write_text("c.Application.log_level = 40\n", encoding="utf-8")
-        inherited = {
-            k: v for k, v in os.environ.items() if k not in ("MPLBACKEND", "PYTHONWARNINGS")
-        }
-        yield inherited | ENVIRONMENT | {"IPYTHONDIR": folder}
+        kept = {k: v for k, v in os.environ.items() if k not in ("MPLBACKEND", "PYTHONWARNINGS")}
+        yield kept | ENVIRONMENT | {"IPYTHONDIR": folder}
 
 
 class _ThisPython(KernelSpecManager):
@@ -109,11 +108,5 @@ def run(path: Path, cell_timeout: int = CELL_TIMEOUT) -> bool:
     before, after = path.read_text(encoding="utf-8"), dumps(normalise(book))
     if before == after:
         return False
-    # Written beside the page and moved into place, so that no reader ever sees half a file.
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=".", suffix=".tmp", delete=False
-    ) as file:
-        file.write(after)
-    shutil.copymode(path, file.name)
-    os.replace(file.name, path)
+    write_atomically(path, after.encode())
     return True

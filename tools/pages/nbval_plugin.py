@@ -29,11 +29,8 @@ def difference(new: np.ndarray, old: np.ndarray) -> str | None:
         sizes = ["{1}x{0}".format(*image.shape) for image in (old, new)]
         return f"the stored picture has {sizes[0]} pixels, the new one {sizes[1]}"
     other = (np.abs(new - old).max(axis=-1) > SHADE).mean()
-    return (
-        None
-        if other <= SHARE
-        else f"{other:.2%} of the picture's pixels differ (at most {SHARE:.1%})"
-    )
+    text = f"{other:.2%} of the picture's pixels differ (at most {SHARE:.1%})"
+    return None if other <= SHARE else text
 
 
 def pytest_itemcollected(item):

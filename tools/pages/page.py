@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
+
+import yaml
 
 from pages import HIDDEN, INSTALL_CELL
 from pages.storage import load
@@ -59,6 +62,11 @@ class Cell:
             return None
 
     @property
+    def nodes(self) -> Iterator[ast.AST]:
+        """Every node of the syntax tree."""
+        return ast.walk(self.tree) if self.tree else iter(())
+
+    @property
     def lines(self) -> int:
         return sum(bool(line.strip()) for line in self.source.splitlines())
 
@@ -85,16 +93,17 @@ class Cell:
         ]
 
     @cached_property
-    def readable(self) -> str:
-        """What a reader sees of the text outputs: markup stripped, entities resolved."""
+    def readable(self) -> list[str]:
+        """What a reader sees of each text output: markup stripped, a row of a table a line."""
         parts = []
         for mime, content in self.data:
             if mime == "text/html":
                 content = re.sub(r"<(script|style)\b.*?</\1>", " ", str(content), flags=re.S)
-                parts.append(html.unescape(re.sub(r"<[^>]*>", " ", content)))
-            elif isinstance(content, str) and not mime.startswith("image/"):
+                content = re.sub(r"</(?:tr|p|li|caption)>|<br/?>", "\n", content)
+                content = html.unescape(re.sub(r"<[^>]*>", " ", content))
+            if isinstance(content, str) and not mime.startswith("image/"):
                 parts.append(content)
-        return "\n".join(parts)
+        return parts
 
     def __str__(self) -> str:
         if self.is_code:
@@ -120,6 +129,20 @@ class Page:
         return self.path.suffix == ".ipynb"
 
     @property
+    def about(self) -> dict:
+        """`book` of the page's metadata: its kind and the section of the paper it stands at."""
+        about = self.metadata.get("book")
+        return dict(about) if isinstance(about, dict) else {}
+
+    @property
+    def kind(self) -> str:
+        return str(self.about.get("kind", ""))
+
+    @property
+    def section(self) -> str:
+        return str(self.about.get("section", ""))
+
+    @property
     def code(self) -> list[Cell]:
         """The author's code cells: all but the install cell."""
         return [cell for cell in self.cells if cell.is_code and not cell.is_install]
@@ -136,13 +159,18 @@ class Page:
         following = cell.place + 1
         return self.cells[following] if following < len(self.cells) else None
 
+    def code_from(self, cell: Cell | None) -> list[Cell]:
+        """This cell and those after it, up to the next text."""
+        rest = self.cells[cell.place :] if cell else []
+        return list(takewhile(lambda c: c.is_code, rest))
+
     def headings(self) -> Iterator[tuple[Cell, int, str]]:
         """(cell, level, text) of every heading outside fenced blocks."""
         for cell in self.prose:
             for match in re.finditer(r"^(#{1,6}) +(.+?) *#* *$", without_fences(cell.source), re.M):
                 yield cell, len(match[1]), match[2]
 
-    def section(self, pattern: str) -> str | None:
+    def under(self, pattern: str) -> str | None:
         """The Markdown under the first heading that matches, up to the next of its rank."""
         text = "\n\n".join(without_fences(cell.source) for cell in self.prose)
         match = re.search(rf"^(#{{1,6}}) +[^\n]*(?:{pattern})[^\n]*$", text, re.M | re.I)
@@ -162,9 +190,13 @@ def read(path: Path) -> Page:
     """Read a page. Raises ValueError with one line if the file is not a valid notebook."""
     raw = path.read_text(encoding="utf-8")
     if path.suffix != ".ipynb":
-        return Page(
-            path, [Cell("markdown", re.sub(r"\A---\n.*?\n---\n", "", raw, flags=re.S))], raw=raw
-        )
+        front = re.match(r"---\n(.*?\n)---\n", raw, re.S)
+        text = raw[front.end() :] if front else raw
+        try:
+            metadata = yaml.safe_load(front[1]) if front else {}
+        except yaml.YAMLError as error:
+            raise ValueError(f"front matter is not YAML: {str(error).splitlines()[0]}") from None
+        return Page(path, [Cell("markdown", text)], dict(metadata or {}), raw)
     book = load(path)
     cells, number = [], 0
     for place, node in enumerate(book.cells):

@@ -31,17 +31,13 @@ FOLDED = {
 def normalise(book: NotebookNode) -> NotebookNode:
     """The notebook in normal form: fixed metadata, merged streams. Changes it in place."""
     book.nbformat, book.nbformat_minor = 4, 5
-    kept = {"mystnb": book.metadata["mystnb"]} if "mystnb" in book.metadata else {}
-    book.metadata = nbformat.from_dict(
-        kept | {"kernelspec": KERNELSPEC, "language_info": LANGUAGE_INFO}
-    )
+    kept = {key: book.metadata[key] for key in ("book", "mystnb") if key in book.metadata}
+    kept |= {"kernelspec": KERNELSPEC, "language_info": LANGUAGE_INFO}
+    book.metadata = nbformat.from_dict(kept)
     for cell in book.cells:
         cell.metadata = nbformat.from_dict(_cell_metadata(cell.metadata))
         if cell.cell_type == "code":
             cell.outputs = _merged(cell.outputs)
-        else:
-            cell.pop("outputs", None)
-            cell.pop("execution_count", None)
         if cell.cell_type == "markdown" and not cell.get("attachments", True):
             del cell["attachments"]
     return book
@@ -84,17 +80,10 @@ def load(path: Path) -> NotebookNode:
     except (ValueError, AttributeError) as error:
         raise ValueError(f"not a notebook: {error}") from None
     seen: set[str] = set()
-    taken = {cell.get("id") for cell in raw.get("cells", [])}
     for place, cell in enumerate(raw.get("cells", [])):
         if not cell.get("id") or cell["id"] in seen:  # nbformat would draw a random one
-            source = "".join(cell.get("source", ""))
-            salt = 0
-            while (
-                name := hashlib.sha256(f"{place}{salt}{source}".encode()).hexdigest()[:8]
-            ) in taken:
-                salt += 1
-            cell["id"] = name
-            taken.add(name)
+            text = f"{place}{''.join(cell.get('source', ''))}"
+            cell["id"] = hashlib.sha256(text.encode()).hexdigest()[:8]
         seen.add(cell["id"])
     raw["nbformat_minor"] = 5  # the first version with ids
     book = nbformat.from_dict(raw)

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pages import HIDDEN
 from pages.book import Book
 from pages.page import Cell, Page
-from pages.rules.reading import assertions, bounds, calls, calls_only
-from pages.rules.registry import Found, rule
+from pages.reading import assertions, bounds, calls, calls_only
+from pages.rules.registry import Found, cell_rule, rule
+
+MEASURED = r"[ \u00a0\u202f]*[-+−]?\d"  # what follows ≈
 
 
 def _alt_fault(alt: object) -> str | None:
@@ -20,42 +22,37 @@ def _alt_fault(alt: object) -> str | None:
     return None
 
 
-@rule("alt-text", notebooks_only=False)
-def alt_text(page: Page, book: Book) -> Found:
-    for cell in page.cells:
-        if cell.has_figure and (fault := _alt_fault(cell.alt)):
-            yield cell, f"{fault} (metadata mystnb.image.alt) on a figure"
-        if cell.alt and not cell.has_figure:
-            yield cell, "alt text (metadata mystnb.image.alt), but no figure is stored"
-        html = [str(content) for mime, content in cell.data if mime == "text/html"]
-        if cell.kind == "markdown":
-            text = cell.source
-            html.append(text)
-            for match in re.finditer(r"!\[([^\]]*)\]\(", text):
-                if fault := _alt_fault(match[1]):
-                    yield cell, f"{fault} on a Markdown image"
-            for match in re.finditer(
-                r"\{(?:image|figure)\}([^\n]*)\n((?: *:[\w-]+:[^\n]*\n)*)", text
-            ):
-                alt = re.search(r":alt: *([^\n]+)", match[2])
-                if fault := _alt_fault(alt and alt[1]):
-                    yield cell, f"{fault} on {match[1].strip()}"
-        for text in html:
-            for tag in re.findall(r"<img\b[^>]*>", text):
-                alt = re.search(r"""\balt=(["'])(.*?)\1""", tag, re.S)
-                if fault := _alt_fault(alt and alt[2]):
-                    yield cell, f"{fault} on an <img>"
-            for tag, inside in re.findall(r"(<svg\b[^>]*>)(.*?)</svg>", text, re.S):
-                if "aria-hidden" not in tag and "aria-label" not in tag and "<title" not in inside:
-                    yield cell, "an <svg> without aria-label, <title> or aria-hidden"
+@cell_rule("cells", texts=True)
+def alt_text(cell: Cell):
+    """Who can't see a figure reads its alternative text, a sentence with the fact that it shows
+    (of a plot: `mystnb.image.alt` in the cell's metadata)."""
+    if cell.has_figure and (fault := _alt_fault(cell.alt)):
+        yield f"{fault} (metadata mystnb.image.alt) on a figure"
+    if cell.alt and not cell.has_figure:
+        yield "alt text (metadata mystnb.image.alt), but no figure is stored"
+    alts = []
+    if text := cell.source if cell.kind == "markdown" else "":
+        alts += [("a Markdown image", alt) for alt in re.findall(r"!\[([^\]]*)\]\(", text)]
+        directive = r"\{(?:image|figure)\}([^\n]*)\n((?: *:[\w-]+:[^\n]*\n)*)"
+        for name, options in re.findall(directive, text):
+            alt = re.search(r":alt: *([^\n]+)", options)
+            alts.append((name.strip(), alt and alt[1]))
+    for html in [text, *(str(content) for mime, content in cell.data if mime == "text/html")]:
+        for tag in re.findall(r"<img\b[^>]*>", html):
+            alt = re.search(r"""\balt=(["'])(.*?)\1""", tag, re.S)
+            alts.append(("an <img>", alt and alt[2]))
+        for tag, inside in re.findall(r"(<svg\b[^>]*>)(.*?)</svg>", html, re.S):
+            if not re.search(r"aria-hidden|aria-label", tag) and "<title" not in inside:
+                yield "an <svg> without aria-label, <title> or aria-hidden"
+    yield from (f"{fault} on {name}" for name, alt in alts if (fault := _alt_fault(alt)))
 
 
-@rule("one-figure")
-def one_figure(page: Page, book: Book) -> Found:
-    for cell in page.cells:
-        pictures = sum(mime == "image/png" for mime, _ in cell.data)
-        if pictures > 1:
-            yield cell, f"{pictures} figures in one cell, which has one alt text"
+@cell_rule("cells")
+def one_figure(cell: Cell):
+    """A cell has one alternative text, so it draws one figure."""
+    pictures = sum(mime == "image/png" for mime, _ in cell.data)
+    if pictures > 1:
+        yield f"{pictures} figures in one cell"
 
 
 def _followed_by_hidden(page: Page, cell: Cell, test: Callable[[Cell | None], object]) -> bool:
@@ -63,37 +60,36 @@ def _followed_by_hidden(page: Page, cell: Cell, test: Callable[[Cell | None], ob
     return following is not None and following.hidden and bool(test(following))
 
 
-@rule("figure-asserted")
+@rule()
 def figure_asserted(page: Page, book: Book) -> Found:
+    """Nobody reads a picture in a test: what its alternative text says is asserted of its data."""
     for cell in page.visible:
         if cell.has_figure and not _followed_by_hidden(page, cell, assertions):
             yield cell, f"the next cell must be hidden ({HIDDEN}) and assert what the alt text says"
 
 
-@rule("measured-bound")
+@rule()
 def measured_bound(page: Page, book: Book) -> Found:
+    """nbval blanks what follows ≈, as it differs between machines; a bound still holds on all."""
     for cell in page.visible:
-        if re.search(r"≈[ \u00a0\u202f]*[-+−]?\d", cell.readable) and not calls_only(cell, "show"):
+        measured = any(re.search(f"≈{MEASURED}", text) for text in cell.readable)
+        if measured and not calls_only(cell, "show"):
             if not _followed_by_hidden(page, cell, bounds):
-                yield (
-                    cell,
-                    f"prints a measured number (≈): next is a {HIDDEN} cell that asserts a bound",
-                )
+                yield cell, f"prints a measured number: next a {HIDDEN} cell asserts a bound"
 
 
-@rule("measured-blanked")
-def measured_blanked(page: Page, book: Book) -> Found:
-    for cell in page.code:
-        for text in () if calls_only(cell, "show") else cell.texts:
-            for rest in re.findall(r"≈([^\n]{0,12})", text):
-                if not re.match(r"[ \u00a0\u202f]*[-+−]?\d", rest):
-                    yield cell, f"no number after ≈ ({rest.strip()!r}): nothing would be blanked"
+@cell_rule("code")
+def measured_blanked(cell: Cell):
+    """`≈ nan` or a forgotten format string would be compared as text, and pass."""
+    for text in () if calls_only(cell, "show") else cell.texts:
+        for rest in re.findall(r"≈([^\n]{0,12})", text):
+            if not re.match(MEASURED, rest):
+                yield f"no number after ≈ ({rest.strip()!r})"
 
 
-@rule("no-timed-assertion")
-def no_timed_assertion(page: Page, book: Book) -> Found:
-    for cell in page.code:
-        clock = r"\b(?:perf_counter|timeit|monotonic|process_time)\b|^time\.time$"
-        timed = any(re.search(clock, name) for _, name in calls(cell))
-        if timed and assertions(cell):
-            yield cell, "measures time and asserts: claims about time rest on records"
+@cell_rule("code")
+def no_timed_assertion(cell: Cell):
+    """How fast a busy machine is proves nothing: claims about time rest on records."""
+    clock = r"\b(?:perf_counter|timeit|monotonic|process_time)\b|^time\.time$"
+    if assertions(cell) and any(re.search(clock, name) for name in calls(cell)):
+        yield "measures time and asserts"

@@ -1,184 +1,171 @@
-"""Rules about the parts of a page: title, question, predictions, exercises, where it lives."""
+"""Rules about the parts of a page, from its kind and title to its exercises."""
 
 import re
 
-from pages import SOLUTION
-from pages.book import CONCEPT, EVIDENCE, LOOKUP, OVERVIEW, Book
+from pages import HEAD, KINDS, LESSON, LOOKUP, OVERVIEW, SOLUTION, STUDY
+from pages.book import Book
 from pages.page import Cell, Page
-from pages.rules.reading import assertions, calls
-from pages.rules.registry import Found, rule
+from pages.reading import assertions, calls
+from pages.rules.registry import PLACED, Found, cell_rule, rule
 
 
-@rule("title", notebooks_only=False)
+@rule(texts=True)
+def kind(page: Page, book: Book) -> Found:
+    """What a page must have follows from `book = {"kind": …, "section": …}` in its metadata (front
+    matter of a text). Lessons, studies and chapter heads stand at a section of the paper."""
+    if page.kind not in KINDS or page.about.keys() - {"kind", "section"}:
+        yield None, f"metadata book is {page.about}: a kind ({', '.join(KINDS)}), perhaps a section"
+    elif page.section not in book.sections and (page.section or page.kind in (LESSON, STUDY, HEAD)):
+        yield None, f"the section is {page.section!r}, expected one of annotated.paper.SECTIONS"
+
+
+@rule(texts=True)
+def file_name(page: Page, book: Book) -> Found:
+    """Addresses of pages stay as they are, so they are plain, and say which section it is."""
+    section = book.sections.get(page.section)
+    if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", page.stem) or page.stem == "search":
+        yield None, f"{page.stem!r}: lower-case words joined by hyphens, and never `search`"
+    elif section is None:
+        if page.stem[0].isdigit():
+            yield None, f"{page.stem!r} begins with a number, but the page has no section"
+    elif page.stem != section.stem:
+        number = section.stem.removesuffix(section.slug)
+        if page.kind in (LESSON, HEAD) or not number or not page.stem.startswith(number):
+            other = f", or {number}… for a study" if number else ""
+            yield None, f"{page.stem!r} stands at section {page.section}: {section.stem}{other}"
+
+
+@rule(texts=True)
 def title(page: Page, book: Book) -> Found:
+    """One title, at the top; the page of a section has the paper's, so that it is found by it."""
     heads = [(cell, text) for cell, level, text in page.headings() if level == 1]
     if len(heads) != 1:
-        yield (
-            heads[1][0] if heads else None,
-            f"{len(heads)} headings of the first level, expected one: the title",
-        )
+        yield heads[1][0] if heads else None, f"{len(heads)} headings of the first level, not one"
         return
     cell, text = heads[0]
-    if cell is not next((c for c in page.prose), None):
+    if cell is not page.prose[0]:
         yield cell, "the title is not in the first text of the page"
-    number, paper_title = book.sections.get(page.stem, ("", None))
-    if paper_title and text not in (paper_title, f"{number} {paper_title}".strip()):
-        yield (
-            cell,
-            f"the title is {text!r}, the paper's is {paper_title!r} (perhaps after its number)",
-        )
+    section = book.sections.get(page.section)
+    if section and page.stem == section.stem:
+        number = f"{page.section} " if page.section[0].isdigit() else ""
+        if text not in (section.title, number + section.title):
+            yield cell, f"the title is {text!r}, the paper's {number + section.title!r}"
 
 
-@rule("place")
+@rule(PLACED)
 def place(page: Page, book: Book) -> Found:
-    number = book.sections.get(page.stem, ("", None))[0]
-    if number:
-        first = page.prose[0] if page.prose else None
-        opening = first.source if first else ""
-        if not re.search(
-            rf"(?:^# +|§ ?|[Ss]ection ){re.escape(number)}(?![\d.]*\d)", opening, re.M
-        ):
-            yield first, f"the opening does not say its place in the paper (§{number})"
+    """A reader who comes by a link sees where in the paper this is (`# 3.2.1 …` or §3.2.1)."""
+    number = re.escape(page.section)
+    opening = page.prose[0].source if page.prose else ""
+    if page.section[0].isdigit() and not re.search(
+        rf"(?:^# +|§ ?|[Ss]ection ){number}(?![\d.]*\d)", opening, re.M
+    ):
+        yield None, f"the opening does not say its place in the paper (§{page.section})"
 
 
-@rule("question")
+@rule(PLACED, OVERVIEW, LOOKUP)
 def question(page: Page, book: Book) -> Found:
-    if page.stem not in book.sections:
-        return
+    """A page answers one question, which stands under its title in italics: *…?*"""
     text = "\n".join(cell.source for cell in page.prose[:2])
     match = re.search(r"^# [^\n]*\n(?:\s*(?:\([\w.-]+\)=)?\n)*([^\n]+)", text, re.M)
     if not match or not re.fullmatch(r"([*_])(?![*_ ]).{8,}\?\1", match[1].strip()):
-        yield (
-            page.prose[0] if page.prose else None,
-            "under the title stands no question: one line in italics, *…?*",
-        )
+        yield None, "under the title stands no question: one line in italics, *…?*"
 
 
-@rule("paper-and-measured")
+@rule(PLACED)
 def paper_and_measured(page: Page, book: Book) -> Found:
-    if book.kind(page.stem) in (OVERVIEW, LOOKUP):
-        return  # they introduce or list; what the paper claims is on the pages of its sections
-    if page.stem in book.sections and not page.section(r"paper says\b.*\bwe measured"):
+    """At every section the paper's claims stand beside what was measured here."""
+    if not page.under(r"paper says\b.*\bwe measured"):
         yield None, 'no section "The paper says, we measured", or an empty one'
 
 
-@rule("where-it-lives")
+@rule(PLACED, OVERVIEW, LOOKUP)
 def where_it_lives(page: Page, book: Book) -> Found:
-    if page.stem not in book.sections:
-        return
-    text = page.section(r"where (?:it|this|they) lives?")
-    if text is None:
-        yield None, 'no section "Where it lives"'
-        return
+    """From each page a way leads to the module and the test that hold what it says."""
+    text = page.under(r"where (?:it|this|they) lives?") or ""
     modules = re.findall(r"\bannotated(?:\.\w+)+", text)
-    modules += [
-        m.removesuffix("/__init__").replace("/", ".")
-        for m in re.findall(r"\bsrc/(annotated/[\w/]+)\.py", text)
-    ]
+    files = re.findall(r"\bsrc/(annotated/[\w/]+)\.py", text)
+    modules += [name.removesuffix("/__init__").replace("/", ".") for name in files]
     tests = re.findall(r"\btests/[\w/]+\.py(?:::\w+)*", text)
-    if not modules:
-        yield None, '"Where it lives" names no module of the package'
-    if not tests:
-        yield None, '"Where it lives" names no test (tests/….py)'
-    for name in modules:
-        if not book.has_module(name):
-            yield None, f'"Where it lives" names {name}, which does not exist'
-    for name in tests:
-        if not book.has_test(name):
-            yield None, f'"Where it lives" names {name}, which does not exist'
+    if not modules or not tests:
+        yield None, 'a section "Where it lives" names a module and a test (tests/….py)'
+    missing = [name for name in modules if not book.has_object(name)]
+    for name in missing + [name for name in tests if not book.has_test(name)]:
+        yield None, f'"Where it lives" names {name}, which does not exist'
 
 
-@rule("book-model")
+@rule(PLACED, OVERVIEW)
 def book_model(page: Page, book: Book) -> Found:
-    number = book.sections.get(page.stem, ("", None))[0]
-    concerned = number == "6.1" or number[:1] in ("3", "5") or book.kind(page.stem) == OVERVIEW
-    if (
-        concerned
-        and page.stem != "05-speed"
-        and "book_model" not in "".join(c.source for c in page.code)
-    ):
+    """One sentence and one trained model run through the book (notebook.book_model())."""
+    section = book.sections.get(page.section)
+    concerned = page.kind == OVERVIEW or re.match(r"[35]|6\.1$", page.section)
+    own = section and page.stem != section.stem  # beside the section: a study with its own models
+    if concerned and not own and not any("book_model" in cell.source for cell in page.code):
         yield None, "the page does not use notebook.book_model(): the book's sentence and weights"
 
 
-@rule("strip-first")
+@rule()
 def strip_first(page: Page, book: Book) -> Found:
-    for place, cell in enumerate(page.visible):
-        if place and any(name in ("where", "notebook.where") for _, name in calls(cell)):
-            yield (
-                cell,
-                "the strip (where) opens the page: it belongs into the first visible code cell",
-            )
+    """The strip of stations (where) says where on the way from text to text a page is: first."""
+    for cell in page.visible[1:]:
+        if {"where", "notebook.where"} & set(calls(cell)):
+            yield cell, "the strip (where) belongs into the first visible code cell"
 
 
-@rule("shows-package", CONCEPT)
+@rule(LESSON)
 def shows_package(page: Page, book: Book) -> Found:
-    if not page.stem.startswith("03-"):
-        return  # sections 1 and 2 have no part of the package
-    names = [name.split(".")[-1] for cell in page.visible for _, name in calls(cell)]
-    if "show" not in names:
+    """A lesson of section 3 computes the formula, shows the package's object, and asserts that both
+    agree: so readers may trust either. Sections 1 and 2 have no part of the package."""
+    if not page.section.startswith("3"):
+        return
+    if not any(name.split(".")[-1] == "show" for cell in page.visible for name in calls(cell)):
         yield None, "no show(…) of the package's object"
     agree = {"allclose", "equal", "array_equal", "assert_close", "assert_allclose", "isclose"}
-    if not any(
-        name.split(".")[-1] in agree
-        for cell in page.code
-        if assertions(cell)
-        for _, name in calls(cell)
-    ):
-        yield (
-            None,
-            "no assertion that the page's own lines and the package agree (allclose, equal, …)",
-        )
+    asserted = [name for cell in page.code if assertions(cell) for name in calls(cell)]
+    if agree.isdisjoint(name.split(".")[-1] for name in asserted):
+        yield None, "no assertion that own lines and package agree (allclose, equal, …)"
 
 
-@rule("predict", CONCEPT, EVIDENCE, OVERVIEW)
+@rule(LESSON, STUDY, OVERVIEW)
 def predict(page: Page, book: Book) -> Found:
-    lines = [
-        (cell, n)
-        for cell in page.prose
-        if (n := len(re.findall(r"^\*\*Predict\b", cell.source, re.M)))
-    ]
-    count = sum(n for _, n in lines)
-    low = 1 if book.kind(page.stem) == EVIDENCE else 3
-    if not low <= count <= 5:
-        yield None, f"{count} lines that start with **Predict**, expected {low} to 5"
-    for cell, n in lines:
-        if n > 1:
+    """Who has guessed remembers the answer. `**Predict.** …?` begins a line of text; the next cell
+    answers visibly; that cell or the hidden one after it asserts."""
+    lines = [len(re.findall(r"^\*\*Predict\b", cell.source, re.M)) for cell in page.prose]
+    low = 1 if page.kind == STUDY else 3
+    if not low <= sum(lines) <= 5:
+        yield None, f"{sum(lines)} lines that start with **Predict**, expected {low} to 5"
+    for cell, count in zip(page.prose, lines, strict=True):
+        if count == 0:
+            continue
+        if count > 1:
             yield cell, "two predictions in one cell: each is followed by the cell that answers it"
         answer = page.after(cell)
         if answer is None or not answer.is_code or answer.hidden or not answer.outputs:
             yield cell, "after a prediction comes the visible cell that answers it, with an output"
-            continue
-        following: Cell | None = answer
-        while following is not None and following.is_code and not assertions(following):
-            following = page.after(following)
-        if following is None or not following.is_code:
+        elif not any(assertions(following) for following in page.code_from(answer)):
             yield answer, "nothing asserts the answer to the prediction before the next text"
 
 
-@rule("exercises", CONCEPT)
+@rule(LESSON)
 def exercises(page: Page, book: Book) -> Found:
+    """Two to four exercises, each with a solution that runs: `### Exercise 1: …`, then at once code
+    cells tagged `solution` and `hide-cell`, with an assertion. The book folds them under "Show the
+    solution", JupyterLab folds them too; no directive is needed, so Colab shows no raw markup."""
     found = [(cell, text) for cell, _, text in page.headings() if re.match(r"Exercise\b", text)]
     if not 2 <= len(found) <= 4:
         yield None, f'{len(found)} headings "Exercise 1: …", expected two to four'
     for expected, (cell, text) in enumerate(found, start=1):
         if not re.match(rf"Exercise {expected}\b", text):
             yield cell, f"{text!r} should be exercise {expected}"
-        solution, following = [], page.after(cell)
-        while following is not None and following.is_code:
-            solution.append(following)
-            following = page.after(following)
-        folded = [c for c in solution if SOLUTION in c.tags]
-        if not folded:
-            yield (
-                cell,
-                f"{text!r} is not followed by its solution: code tagged {SOLUTION}, hide-cell",
-            )
+        solution: list[Cell] = page.code_from(page.after(cell))
+        if not any(SOLUTION in c.tags for c in solution):
+            yield cell, f"{text!r} has no solution next: code tagged {SOLUTION}, hide-cell"
         elif not any(assertions(c) for c in solution):
-            yield folded[0], "the solution asserts nothing"
+            yield solution[0], "the solution asserts nothing"
 
 
-@rule("solutions-folded")
-def solutions_folded(page: Page, book: Book) -> Found:
-    for cell in page.code:
-        if SOLUTION in cell.tags and "hide-cell" not in cell.tags:
-            yield cell, "a solution has the tag hide-cell too"
+@cell_rule("code")
+def solutions_folded(cell: Cell):
+    """A solution in sight would give the exercise away."""
+    if SOLUTION in cell.tags and "hide-cell" not in cell.tags:
+        yield "a solution has the tag hide-cell too"

@@ -4,8 +4,8 @@ import re
 import unicodedata
 from pathlib import Path
 
-from pages import numerals
 from pages.book import Book
+from pages.numerals import unshown
 from pages.page import Page, without_fences
 from pages.rules.registry import Found, book_rule, rule
 
@@ -15,8 +15,9 @@ BOXES = (
 )
 
 
-@rule("boxes", notebooks_only=False)
+@rule(texts=True)
 def boxes(page: Page, book: Book) -> Found:
+    """Where everything is in a box, nothing stands out: two, folded ones not counted."""
     found = []
     for cell in page.prose:
         pattern = r"^ *(?:`{3,}|~{3,}|:{3,})\{([\w-]+)\}[^\n]*\n((?: *:[\w-]+:[^\n]*\n)*)"
@@ -28,110 +29,83 @@ def boxes(page: Page, book: Book) -> Found:
         yield cell, f"{len(found)} boxes on the page ({name} here), at most two"
 
 
-@rule("headings", notebooks_only=False)
+@rule(texts=True)
 def headings(page: Page, book: Book) -> Found:
+    """Headings stand in tables of contents and addresses, where symbols and maths break."""
     for cell, _, text in page.headings():
         odd = [c for c in text if not c.isascii() and unicodedata.category(c) in ("So", "Sm", "Cn")]
-        if odd:
-            yield cell, f"the heading {text!r} has emoji or symbols: {' '.join(odd)}"
-        if "$" in text or "\\" in text or "{math}" in text:
-            yield cell, f"the heading {text!r} has maths"
+        if odd or re.search(r"[$\\]|\{math\}", text):
+            yield cell, f"the heading {text!r} has maths or symbols: {' '.join(odd)}"
 
 
-@rule("links", notebooks_only=False)
+@rule(texts=True)
 def links(page: Page, book: Book) -> Found:
+    """A page links only to pages of the book and to files of the repository that exist."""
     for cell in page.prose:
         text = without_fences(cell.source)
         targets = [(m[1], False) for m in re.finditer(r"\]\(<?([^)\s>]+)", text)]
         targets += [(m[1], True) for m in re.finditer(r"\{doc\}`(?:[^`<]*<)?([^`>]+)>?`", text)]
         for target, document in targets:
             name = target.split("#")[0]
-            if not name or re.match(r"[a-z][a-z0-9+.-]*:", name):
-                continue
-            fault = _link_fault((page.path.parent / name).resolve(), document, book)
-            if fault:
-                yield cell, f"links to {target}, {fault}"
+            if name and not re.match(r"[a-z][a-z0-9+.-]*:", name):
+                path = (page.path.parent / name).resolve()
+                if fault := _link_fault(path, document, book):
+                    yield cell, f"links to {target}, {fault}"
 
 
 def _link_fault(target: Path, document: bool, book: Book) -> str | None:
     root = book.root.resolve()
     if not target.is_relative_to(root):
         return "which is outside the repository"
-    if target.suffix not in (".ipynb", ".md") and not document:
-        return None if target.is_file() else "which does not exist"
-    files = (
-        [target]
-        if target.suffix in (".ipynb", ".md")
-        else [target.with_name(target.name + s) for s in (".ipynb", ".md")]
-    )
-    existing = [file for file in files if file.is_file()]
+    is_page = target.suffix in (".ipynb", ".md")
+    names = ("", ".ipynb", ".md") if document and not is_page else ("",)
+    existing = [p for s in names if (p := target.with_name(target.name + s)).is_file()]
     if not existing:
         return "which does not exist"
     inside = existing[0].relative_to(root).with_suffix("").as_posix()
-    return None if inside in book.toc else "which is not a page of _toc.yml"
+    listed = inside in book.toc or not (is_page or document)
+    return None if listed else "which is not a page of _toc.yml"
 
 
-@rule("in-toc", notebooks_only=False)
+@rule(texts=True)
 def in_toc(page: Page, book: Book) -> Found:
-    if page.path.resolve().is_relative_to(book.folder.resolve()):
-        name = page.path.resolve().relative_to(book.root.resolve()).with_suffix("").as_posix()
-        if name not in book.toc:
-            yield None, "not in _toc.yml, so the book would leave it out without a word"
+    """A page that is not in _toc.yml is left out of the book without a word."""
+    path = page.path.resolve()
+    if path.is_relative_to(book.folder.resolve()):
+        if path.relative_to(book.root.resolve()).with_suffix("").as_posix() not in book.toc:
+            yield None, "not in _toc.yml"
 
 
-@rule("one-source", notebooks_only=False)
+@rule(texts=True)
 def one_source(page: Page, book: Book) -> Found:
-    twins = [
-        p
-        for p in page.path.parent.glob(f"{page.stem}.*")
-        if p != page.path and p.suffix in (".ipynb", ".md", ".py", ".rst")
-    ]
-    for twin in sorted(twins):
-        yield None, f"{twin.name} has the same stem: one source a page"
+    """Of two files with one stem Sphinx builds either, and the other grows old."""
+    for twin in sorted(page.path.parent.glob(f"{page.stem}.*")):
+        if twin != page.path and twin.suffix in (".ipynb", ".md", ".py", ".rst"):
+            yield None, f"{twin.name} has the same stem: one source a page"
 
 
-@rule("file-name", notebooks_only=False)
-def file_name(page: Page, book: Book) -> Found:
-    if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", page.stem) or page.stem == "search":
-        yield (
-            None,
-            f"{page.stem!r}: names are lower-case words joined by hyphens, and never `search`",
-        )
-    elif page.stem[0].isdigit() and page.stem not in book.sections:
-        yield (
-            None,
-            f"{page.stem!r} is no section of annotated.paper.SECTIONS, nor a page beside one",
-        )
+@rule(texts=True)
+def numerals(page: Page, book: Book) -> Found:
+    """No number on a page is typed by hand that no cell of the page prints: in the section of the
+    prose, or in a line of output that has a word near the numeral too. (Names: exceptions.toml.)"""
+    for cell, numeral in unshown(page):
+        value = f"{numeral.value.normalize():f}"  # as in exceptions.toml: 37000, 0.81
+        if not book.allows("numeral", page.stem, value):
+            where = "neither in its section nor beside a word that stands near it"
+            yield cell, f"{numeral.text!r} is printed {where}"
 
 
-@rule("numerals", notebooks_only=False)
-def check_numerals(page: Page, book: Book) -> Found:
-    numbers = set(numerals.in_values(book.paper))
-    for cell in page.visible:
-        numbers |= numerals.in_text(cell.readable)
-    named = "\n".join(c.source for c in (page.code if page.is_notebook else page.prose))
-    for record in book.records(named):
-        numbers |= numerals.in_record(record)
-    for cell in page.cells:
-        text = cell.source if cell.kind == "markdown" else cell.alt or ""
-        for readings in numerals.in_prose(text):
-            value = f"{readings[0].value.normalize():f}"  # as in exceptions.toml: 37000, 0.81
-            if not numerals.known(readings, numbers) and not book.allows(
-                "numeral", page.stem, value
-            ):
-                where = "no output or record of this page, and not in annotated.paper"
-                yield cell, f"{readings[0].text!r} is in {where}"
-
-
-@book_rule("tree-size")
+@book_rule
 def tree_size(book: Book):
+    """The repository is cloned by readers: all notebooks take at most 10 MB."""
     size = sum(path.stat().st_size for path in book.folder.glob("*.ipynb"))
     if size > 10_000_000:
         yield book.folder, f"the notebooks take {size / 1e6:.1f} MB, at most 10"
 
 
-@book_rule("unused-exception")
+@book_rule
 def unused_exception(book: Book):
+    """What no page needs any more would let something else through."""
     for entry in book.allowed:
         if entry not in book.used and entry.page != "*":
             yield book.exceptions, f"no page needs {entry}: take it out"

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 from pages.page import Cell, without_fences
 
 
-def calls(cell: Cell) -> Iterator[tuple[ast.Call, str]]:
-    """Every call in a cell with its name as written, without the arguments."""
-    for node in ast.walk(cell.tree) if cell.tree else ():
-        if isinstance(node, ast.Call):
-            yield node, ast.unparse(node.func)
+def calls(cell: Cell) -> Iterator[str]:
+    """Every call in a cell by its name as written, without the arguments."""
+    yield from (ast.unparse(node.func) for node in cell.nodes if isinstance(node, ast.Call))
 
 
 def calls_only(cell: Cell, *names: str) -> bool:
     """Is every statement of the cell, imports and assignments aside, a call of one of these?"""
-    if cell.tree is None:
-        return False
-    body = [
-        s for s in cell.tree.body if not isinstance(s, ast.Import | ast.ImportFrom | ast.Assign)
-    ]
+    aside = ast.Import | ast.ImportFrom | ast.Assign
+    body = [s for s in cell.tree.body if not isinstance(s, aside)] if cell.tree else []
     return bool(body) and all(
         isinstance(s, ast.Expr)
         and isinstance(s.value, ast.Call)
@@ -31,33 +26,30 @@ def calls_only(cell: Cell, *names: str) -> bool:
 
 def assertions(cell: Cell | None) -> list[ast.AST]:
     """The assertions of a cell that can fail: about a name, or by a library's assert function."""
-    if cell is None or not cell.is_code or cell.tree is None:
-        return []
-    found: list[ast.AST] = [
+    return [
         node
-        for node in ast.walk(cell.tree)
+        for node in (cell.nodes if cell and cell.is_code else ())
         if isinstance(node, ast.Assert)
-        and any(isinstance(n, ast.Name) for n in ast.walk(node.test))
-    ]
-    return found + [
-        node for node, name in calls(cell) if re.match(r"assert_[a-z_]+$", name.split(".")[-1])
+        and any(isinstance(part, ast.Name) for part in ast.walk(node.test))
+        or isinstance(node, ast.Call)
+        and re.search(r"(?:^|\.)assert_[a-z_]+$", ast.unparse(node.func))
     ]
 
 
 def bounds(cell: Cell | None) -> bool:
     """Does a cell assert a comparison?"""
     return any(
-        isinstance(n, ast.Call) or any(isinstance(part, ast.Compare) for part in ast.walk(n))
-        for n in assertions(cell)
+        isinstance(node, ast.Call) or any(isinstance(part, ast.Compare) for part in ast.walk(node))
+        for node in assertions(cell)
     )
 
 
 def imports(cell: Cell) -> Iterator[str]:
-    for node in ast.walk(cell.tree) if cell.tree else ():
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    """Every module or object that a cell imports, by its whole name."""
+    for node in cell.nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            yield from (start + alias.name for alias in node.names)
 
 
 def words(markdown: str) -> int:
