@@ -45,9 +45,11 @@ SHOWN = {
         (MultiHeadAttention, "MultiHeadAttention"),
         (MultiHeadAttention.attend, "MultiHeadAttention.attend"),
     ],
-    "model/transformer.py": [
+    "model/config.py": [
         (TransformerConfig, "TransformerConfig"),
         (TransformerConfig.tiny, "TransformerConfig.tiny"),
+    ],
+    "model/transformer.py": [
         (Transformer, "Transformer"),
         (Transformer.decode, "Transformer.decode"),
     ],

@@ -111,7 +111,8 @@ class TestLeft:
         assert not any("√11" in t.get_text() for t in ax.texts)
 
     def test_causal_attention_shows_its_square_mask(self, layer, called):
-        drawn = attention_figure(layer, called[0], causal=True).axes[0]
+        layer.causal = True
+        drawn = attention_figure(layer, called[0]).axes[0]
         assert text(drawn, "shape of mask") == "mask\n5 × 5"
         assert left_half(drawn)[2] == "Mask (opt.)"
 

@@ -280,11 +280,12 @@ class TestNothingToAttendTo:
 
     @path
     def test_causal_and_padding_together_may_leave_the_first_rows_empty(self, path):
-        attention = randomised(MultiHeadAttention(10, 2))
+        attention = randomised(MultiHeadAttention(10, 2, causal=True))
+        free = randomised(MultiHeadAttention(10, 2))
         x, mask = normal(1, 5, 10), torch.tensor([[[[False, False, True, True, True]]]])
-        with path(attention):
-            output = attention(x, None, mask, causal=True)
-            both = attention(x, None, causal_mask(5) & mask)
+        with path(attention), path(free):
+            output = attention(x, None, mask)
+            both = free(x, None, causal_mask(5) & mask)
         assert (output[:, :2] == 0).all()
         assert (output[:, 2:] != 0).all()
         assert torch.equal(output, both)
@@ -332,14 +333,14 @@ class TestMultiHead:
         seed=seeds,
     )
     def test_two_paths_one_answer(self, n, m, masked, causal, cross, seed):
-        attention = randomised(MultiHeadAttention(13, 3, 5, 7))
+        attention = randomised(MultiHeadAttention(13, 3, 5, 7, causal=causal))
         x = normal(2, n, 13, seed=seed)
         memory = normal(2, m if not causal else n, 13, seed=seed + 1) if cross else None
         keys = x if memory is None else memory
         mask = random_mask(2, 1, 1, keys.shape[1], seed=seed, empty_rows=True) if masked else None
-        fused = attention(x, memory, mask, causal)
+        fused = attention(x, memory, mask)
         with record_attention(attention) as seen:
-            literal = attention(x, memory, mask, causal)
+            literal = attention(x, memory, mask)
         assert_close(fused, literal, 1e-12)
         assert list(seen) == [""]  # the attention is itself the root of its modules
         assert seen[""].shape == (2, 3, n, keys.shape[1])
@@ -348,19 +349,20 @@ class TestMultiHead:
     @pytest.mark.parametrize("masked", [False, True])
     def test_causal_across_two_lengths_is_refused_on_both_paths(self, plain, n, m, masked):
         """Which key is "now" for a query is anybody's guess; the two paths would guess apart."""
-        attention = plain.MultiHeadAttention(13, 3, 5, 7)
+        attention = plain.MultiHeadAttention(13, 3, 5, 7, causal=True)
         x, memory = torch.randn(2, n, 13), torch.randn(2, m, 13)
         mask = torch.ones(2, 1, 1, m, dtype=torch.bool) if masked else None
         for path in (nullcontext(), plain.record_attention(attention)):
             with path, pytest.raises(ValueError, match=rf"{n}.*{m}|{m}.*{n}"):
-                attention(x, memory, mask, causal=True)
+                attention(x, memory, mask)
 
     def test_causal_is_the_causal_mask(self):
-        attention, x = randomised(MultiHeadAttention(13, 3, 5, 7)), normal(2, 7, 13)
-        assert_close(attention(x, causal=True), attention(x, None, causal_mask(7)), 1e-12)
+        causal = randomised(MultiHeadAttention(13, 3, 5, 7, causal=True))
+        free, x = randomised(MultiHeadAttention(13, 3, 5, 7)), normal(2, 7, 13)
+        assert_close(causal(x), free(x, None, causal_mask(7)), 1e-12)
         padding = random_mask(2, 1, 1, 7, empty_rows=True)
-        both = attention(x, None, causal_mask(7) & padding)
-        assert_close(attention(x, None, padding, causal=True), both, 1e-12)
+        both = free(x, None, causal_mask(7) & padding)
+        assert_close(causal(x, None, padding), both, 1e-12)
 
     def test_forward_is_attend_to_projected_memory(self):
         attention = randomised(MultiHeadAttention(13, 3, 5, 7))
@@ -371,17 +373,19 @@ class TestMultiHead:
         assert torch.equal(attention.attend(x, keys, values, mask), attention(x, memory, mask))
         assert torch.equal(attention(x), attention(x, x))
 
-    def test_one_query_sees_every_key_it_is_given(self):
-        attention = randomised(MultiHeadAttention(13, 3, 5, 7))
+    @path
+    def test_one_query_sees_every_key_it_is_given(self, path):
+        attention = randomised(MultiHeadAttention(13, 3, 5, 7, causal=True))
         x = normal(2, 7, 13)
-        last = attention.attend(x[:, -1:], *attention.keys_values(x))
-        assert_close(last, attention(x, causal=True)[:, -1:], 1e-12)
+        with path(attention):
+            last = attention.attend(x[:, -1:], *attention.keys_values(x), own=True)
+            assert_close(last, attention(x)[:, -1:], 1e-12)
 
     def test_defaults_are_the_papers(self):
         attention = MultiHeadAttention(35, 5)
         shapes = {name: tuple(p.shape) for name, p in attention.named_parameters()}
         assert shapes == {f"w_{x}.weight": (35, 35) for x in "qkvo"}
-        assert attention.dropout == 0
+        assert (attention.dropout_p, attention.causal) == (0, False)
         with_bias = MultiHeadAttention(35, 5, bias=True)
         biases = {n for n, _ in with_bias.named_parameters()} - shapes.keys()
         assert biases == {f"w_{x}.bias" for x in "qkvo"}
@@ -409,8 +413,9 @@ class TestMultiHead:
         order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
         assert_close(attention(x[:, order]), attention(x)[:, order], 1e-12)
         if n > 1:
-            turned = attention(x.flip(1), causal=True).flip(1)
-            assert (turned - attention(x, causal=True)).abs().max() > 1e-3
+            attention.causal = True
+            turned = attention(x.flip(1)).flip(1)
+            assert (turned - attention(x)).abs().max() > 1e-3
 
     def test_shapes_are_checked_at_run_time_in_tests(self):
         """The checks are on: without them the first call would be an error of matmul's, the others
@@ -451,13 +456,14 @@ class TestPyTorchModule:
     @pytest.mark.parametrize("cross", [False, True])
     def test_output_and_weights(self, bias, cross, n, m, seed, causal):
         ours, theirs = self.pair(bias)
+        ours.causal = causal
         x = normal(3, n, 35, seed=seed)
         memory = normal(3, n if causal else m, 35, seed=seed + 1) if cross else x
         # the first key stays, so that no row is empty: theirs would be NaN
         padding = random_mask(3, memory.shape[1], seed=seed)
         padding[:, 0] = True
         with record_attention(ours) as seen:
-            output = ours(x, memory, padding[:, None, None], causal)
+            output = ours(x, memory, padding[:, None, None])
         expected, weights = theirs(
             x,
             memory,
@@ -467,7 +473,7 @@ class TestPyTorchModule:
             average_attn_weights=False,
         )
         assert_close(output, expected, 1e-12)
-        assert_close(ours(x, memory, padding[:, None, None], causal), expected, 1e-12)
+        assert_close(ours(x, memory, padding[:, None, None]), expected, 1e-12)
         assert_close(seen[""], weights, 1e-12)
 
     def test_their_mask_handed_over_as_it_is_means_the_opposite(self):

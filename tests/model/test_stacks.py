@@ -8,6 +8,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from annotated.model import (
+    MultiHeadAttention,
     Sublayer,
     Transformer,
     TransformerConfig,
@@ -126,7 +127,8 @@ class TestDropout:
         source, target = torch.tensor([[5, 4, 7]]), torch.tensor([[1, 4]])
         assert not torch.equal(model(source, target), model(source, target))
         assert {
-            module.dropout for name, module in model.named_modules() if name.endswith("_attention")
+            module.dropout_p for module in model.modules()
+            if isinstance(module, MultiHeadAttention)
         } == {0.5}
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from annotated import paper
 from annotated.data.tokenizer import SMALLEST
-from annotated.model import TransformerConfig
+from annotated.model import MultiHeadAttention, TransformerConfig
+from annotated.model.attention import ATTENTIONS
 from annotated.recipes import RECIPES, Corpus, Numbers, Text, override, recipe_named, settings
 from annotated.recipes.recipe import EN_DE
 from annotated.training import TrainingConfig
@@ -162,12 +163,19 @@ class TestPaper:
 SPECIAL = {
     "corpus.source": "fr", "corpus.name": "newstest-en-de", "corpus.data_dir": "/some where",
     "model.positions": "sinusoidal-halves", "model.norm": "pre", "model.activation": "gelu",
+    "model.attention": "unscaled",
     "model.heads": 1, "model.dropout": 0.0625, "model.attention_dropout": 0.5,
     "model.max_length": 1009, "training.precision": "bfloat16",
     "training.label_smoothing": 0.25, "training.betas": (0.5, 0.75),
     "corpus.thousands": (3, 5, 7), "corpus.cleaning.max_ratio": 9.0,
 }
 BESIDE = {"model.max_length": ["model.positions=learned"]}
+
+
+@pytest.fixture(autouse=True)
+def another_attention(monkeypatch):
+    """A second one to choose from."""
+    monkeypatch.setitem(ATTENTIONS, "unscaled", MultiHeadAttention)
 
 
 def another(name, value):

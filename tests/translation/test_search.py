@@ -199,7 +199,10 @@ class Scripted(nn.Module):
         self.table, self.config = table, config
         self.fed, self.widths = [], []
 
-    def start(self, source, capacity, *_):
+    def encode(self, source):
+        return source[..., None].float()
+
+    def start(self, source, capacity, memory=None):
         self.capacity = capacity
         return self.Cache(source[:, 0])
 

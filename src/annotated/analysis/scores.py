@@ -7,12 +7,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from annotated.data.batches import Batch
+from annotated.model.contract import Seq2Seq
 from annotated.model.evaluating import evaluating
 from annotated.training.loss import label_smoothed_loss
 
 
 @torch.no_grad()
-def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
+def perplexity(model: Seq2Seq, batches: Iterable[Batch]) -> float:
     """§6.2: e to the mean loss of a token, in nats, without smoothing.
 
     Tokens are pieces of the vocabulary, EOS among them and padding not, as in
@@ -37,7 +38,7 @@ def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
 
 
 @torch.no_grad()
-def token_accuracy(model: nn.Module, batches: Iterable[Batch]) -> float:
+def token_accuracy(model: Seq2Seq, batches: Iterable[Batch]) -> float:
     """§3.2.3: the share of tokens that are the likeliest, all before them given right.
 
     This is what training sees (teacher forcing), and no translation. EOS
@@ -72,7 +73,7 @@ def probability_of_right(
 
 
 @torch.no_grad()
-def token_probabilities(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, " tokens"]:
+def token_probabilities(model: Seq2Seq, batches: Iterable[Batch]) -> Float[Tensor, " tokens"]:
     """§5.4: the probability given to each right token, all before it given right.
 
     EOS counts, padding does not. No dropout; the model's mode comes back.
@@ -86,7 +87,7 @@ def token_probabilities(model: nn.Module, batches: Iterable[Batch]) -> Float[Ten
 
 
 @torch.no_grad()
-def memory_cosine(model: nn.Module, batches: Iterable[Batch]) -> float:
+def memory_cosine(model: Seq2Seq, batches: Iterable[Batch]) -> float:
     """§5.3: the mean cosine between the memory's vectors, over all pairs of pieces.
 
     Pieces of all sentences, padding left out. 1: all vectors point the same

@@ -367,8 +367,8 @@ class _Sheet(Ink):
         return y + ROW
 
     def mask_of(self, attention: Call) -> str:
-        _, _, mask, causal = (*attention.inputs, None, None, None)[:4]
-        names = ["causal"] if causal else []
+        mask = attention.inputs[2] if len(attention.inputs) > 2 else None
+        names = ["causal"] if attention.module.causal else []
         if mask is not None:
             names.append("padding" if torch.equal(mask, self.mask) else "other")
         return " + ".join(names) + " mask" if names else "no mask"

@@ -93,7 +93,7 @@ class _Tape(TorchFunctionMode):
 
 def attention_figure(
     attention: MultiHeadAttention, x: Tensor, memory: Tensor | None = None,
-    mask: Tensor | None = None, causal: bool = False,
+    mask: Tensor | None = None,
 ) -> Figure:
     """Figure 2 of this layer, for what it was called with.
 
@@ -102,13 +102,13 @@ def attention_figure(
     inputs are given to `scaled_dot_product_attention`, whose run is the left half, and which must
     give the same heads. Raises ValueError if it does not, or if the layer is wired otherwise.
     """
-    ran = steps(attention, x, memory, mask, causal)
+    ran = steps(attention, x, memory, mask)
     names = [step.name for step in ran]
     if names != EXPECTED:
         raise ValueError(f"the layer ran {', '.join(names)}; expected {', '.join(EXPECTED)}")
     fused = ran[names.index(NAMES["scaled_dot_product_attention"])]
     query, key, value, seen = fused.inputs[:4]
-    if causal and seen is None:
+    if attention.causal and seen is None:
         seen = causal_mask(query.shape[-2], query.device)
     literal = steps(scaled_dot_product_attention, query, key, value, seen)
     if not torch.allclose(literal[-1].output, fused.output, atol=1e-4):

@@ -6,8 +6,10 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from annotated.figures.style import GREY
 
+Number = int | float  # the checks in tests take no int for a float
 
-def spread(fig: Figure, ax: Axes, width: float, height: float) -> None:
+
+def spread(fig: Figure, ax: Axes, width: Number, height: Number) -> None:
     """Let `ax` fill `fig`, `width` by `height` inches, one unit per inch, and show no axes."""
     fig.set_layout_engine("none")
     fig.set_size_inches(width, height)
@@ -25,8 +27,8 @@ class Ink:
         self.ax = ax
 
     def rectangle(
-        self, left: float, bottom: float, right: float, top: float, color: str,
-        zorder: float = 5, edge: str = "#7f7f7f", **look,
+        self, left: Number, bottom: Number, right: Number, top: Number, color: str,
+        zorder: Number = 5, edge: str = "#7f7f7f", **look,
     ) -> None:
         """A box from (`left`, `bottom`) to (`right`, `top`) in inches.
 
@@ -38,7 +40,7 @@ class Ink:
         ))
 
     def say(
-        self, x: float, y: float, text: str, size: float = 10, ha: str = "center",
+        self, x: Number, y: Number, text: str, size: Number = 10, ha: str = "center",
         va: str = "center", **look,
     ) -> None:
         """`text` of `size` points at (`x`, `y`), placed by `ha` and `va` as Matplotlib does."""

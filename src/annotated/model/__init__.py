@@ -7,12 +7,15 @@ from annotated.model.attention import (
     record_attention,
     scaled_dot_product_attention,
 )
+from annotated.model.config import TransformerConfig
+from annotated.model.contract import Cache, Seq2Seq
 from annotated.model.embedding import LearnedPositions, TiedEmbedding, sinusoidal_encoding
 from annotated.model.feed_forward import PositionwiseFeedForward
 from annotated.model.stacks import Decoder, DecoderLayer, Encoder, EncoderLayer, Sublayer
-from annotated.model.transformer import DecoderCache, Transformer, TransformerConfig
+from annotated.model.transformer import DecoderCache, Transformer
 
 __all__ = [
+    "Cache",
     "Decoder",
     "DecoderCache",
     "DecoderLayer",
@@ -21,6 +24,7 @@ __all__ = [
     "LearnedPositions",
     "MultiHeadAttention",
     "PositionwiseFeedForward",
+    "Seq2Seq",
     "Sublayer",
     "TiedEmbedding",
     "Transformer",

@@ -19,6 +19,7 @@ from annotated.model.checks import check_causal, check_heads, check_mask
 # Shapes that signatures of §3 share: n queries, m keys, h heads.
 Vectors = Float[Tensor, "batch n d_model"]
 Memory = Float[Tensor, "batch m d_model"]
+Queries = Float[Tensor, "batch h n d_k"]
 Keys = Float[Tensor, "batch h m d_k"]
 Values = Float[Tensor, "batch h m d_v"]
 Mask = Bool[Tensor, "*#batch #n #m"] | None
@@ -76,17 +77,19 @@ class MultiHeadAttention(nn.Module):
 
     `x` (batch, n, d_model) asks, `memory` (batch, m, d_model) answers;
     without `memory`, x answers itself. The output is (batch, n, d_model).
+    `causal`: position i attends to positions 0 … i only (§3.2.3).
     d_k and d_v default to d_model / heads; ValueError if that is no integer.
     Not in the paper: `bias` of the projections, `dropout` of weights.
     """
 
     def __init__(
         self, d_model: int, heads: int, d_k: int | None = None,
-        d_v: int | None = None, *, bias: bool = False, dropout: float = 0.0,
+        d_v: int | None = None, *, causal: bool = False, bias: bool = False,
+        dropout: float = 0.0,
     ):
         super().__init__()
         d_k, d_v = head_widths(d_model, heads, d_k, d_v)
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.causal, self.dropout_p = heads, causal, dropout
         self.w_q = nn.Linear(d_model, heads * d_k, bias)
         self.w_k = nn.Linear(d_model, heads * d_k, bias)
         self.w_v = nn.Linear(d_model, heads * d_v, bias)
@@ -94,11 +97,11 @@ class MultiHeadAttention(nn.Module):
         self.record = None  # set by record_attention, for its duration
 
     def forward(
-        self, x: Vectors, memory: Memory | None = None, mask: Mask = None,
-        causal: bool = False,
+        self, x: Vectors, memory: Memory | None = None, mask: Mask = None
     ) -> Vectors:
-        keys, values = self.keys_values(x if memory is None else memory)
-        return self.attend(x, keys, values, mask, causal)
+        own = memory is None
+        keys, values = self.keys_values(x if own else memory)
+        return self.attend(x, keys, values, mask, own)
 
     def keys_values(self, memory: Memory) -> tuple[Keys, Values]:
         """K Wᴷ and V Wⱽ, split into heads: what a decoder may keep."""
@@ -107,20 +110,36 @@ class MultiHeadAttention(nn.Module):
     def split(self, x: Tensor) -> Tensor:
         return rearrange(x, "b n (h d) -> b h n d", h=self.heads)
 
+    def prepare(
+        self, query: Queries, keys: Keys, mask: Mask, own: bool
+    ) -> tuple[Queries, Keys, Mask]:
+        """What is compared, and what may be seen; here as it comes.
+
+        Another attention overrides this. If the keys are of the queries' own
+        sequence (`own`), these are the last n of its m positions: all of
+        them in training, the newest in a step of search.
+        """
+        return query, keys, mask
+
     def attend(
         self, x: Vectors, keys: Keys, values: Values, mask: Mask = None,
-        causal: bool = False,
+        own: bool = False,
     ) -> Vectors:
         """Q from x, against keys and values that are already projected."""
-        query, p = self.split(self.w_q(x)), self.dropout * self.training
+        query = self.split(self.w_q(x))
         check_mask(mask, query, keys)
-        check_causal(causal, query, keys)
+        query, keys, mask = self.prepare(query, keys, mask, own)
+        check_causal(self.causal, query, keys)
+        n = query.shape[-2]
+        causal = self.causal and n > 1  # the newest alone may see all
+        p = self.dropout_p if self.training else 0.0
         if causal and (self.record or mask is not None):
-            seen = causal_mask(query.shape[-2], query.device)
+            seen = causal_mask(n, query.device)
             mask, causal = seen if mask is None else seen & mask, False
         if self.record:
-            qkv = query, keys, values
-            _, weights = scaled_dot_product_attention(*qkv, mask)
+            _, weights = scaled_dot_product_attention(
+                query, keys, values, mask
+            )
             self.record(weights.detach())
             heads = F.dropout(weights, p) @ values
         else:  # the same answer from one fused kernel, without the weights
@@ -136,6 +155,10 @@ def head_widths(
     """d_k and d_v, which are d_model / heads where they are not given."""
     check_heads(d_model, heads, d_k, d_v)
     return d_k or d_model // heads, d_v or d_model // heads
+
+
+# What a configuration may name. Another attention is one class and one name.
+ATTENTIONS = {"scaled-dot-product": MultiHeadAttention}
 
 
 @contextmanager

@@ -1,48 +1,9 @@
 """What the model refuses: one line that says what was, what was expected."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
-
-CHOICES = {
-    "positions": ("sinusoidal", "sinusoidal-halves", "learned"),
-    "norm": ("post", "pre"),
-    "activation": ("relu", "gelu", "silu"),
-}
-
-
-def check_config(config) -> None:
-    """Raise ValueError for the first field that can't be what it is."""
-
-    def expect(ok: bool, name: str, expected: str) -> None:
-        if not ok:
-            value = getattr(config, name)
-            raise ValueError(f"{name} is {value!r}; expected {expected}")
-
-    for name in ("vocab_size", "d_model", "d_ff", "heads", "layers"):
-        size = getattr(config, name)
-        whole = isinstance(size, int) and size >= 1
-        expect(whole, name, "a whole number of at least 1")
-    for name in ("d_k", "d_v", "max_length", "pad_id", "bos_id", "eos_id"):
-        whole = isinstance(getattr(config, name), int | None)
-        expect(whole, name, "a whole number")
-    for name in ("dropout", "attention_dropout"):
-        expect(0 <= getattr(config, name) < 1, name, "0 <= p < 1")
-    for name, among in CHOICES.items():
-        expect(getattr(config, name) in among, name, f"one of {among}")
-    check_heads(config.d_model, config.heads, config.d_k, config.d_v)
-    learned, length = config.positions == "learned", config.max_length
-    even = "an even number, not an odd one: sinusoids pair up"
-    expect(learned or config.d_model % 2 == 0, "d_model", even)
-    fits = length is not None and length >= 1 if learned else length is None
-    expect(fits, "max_length", "at least 1 with learned positions, else None")
-    for name in ("pad_id", "bos_id", "eos_id"):
-        below = 0 <= getattr(config, name) < config.vocab_size
-        expect(below, name, f"an id below vocab_size={config.vocab_size}")
-    if len({config.pad_id, config.bos_id, config.eos_id}) < 3:
-        special = config.pad_id, config.bos_id, config.eos_id
-        raise ValueError(
-            f"pad_id, bos_id, eos_id are {special}; expected three different"
-        )
 
 
 def check_heads(
@@ -59,14 +20,10 @@ def check_heads(
         )
 
 
-def check_sinusoids(d_model: int, layout: str) -> None:
-    """Refuse a width that is no number of pairs, and an unknown layout."""
+def check_even(d_model: int) -> None:
+    """Refuse a width that is no number of pairs."""
     if d_model % 2:
         raise ValueError(f"d_model={d_model} is odd; sinusoids come in pairs")
-    if layout not in ("interleaved", "halves"):
-        raise ValueError(
-            f"layout is {layout!r}; expected 'interleaved' or 'halves'"
-        )
 
 
 def check_mask(mask: Tensor | None, query: Tensor, key: Tensor) -> None:
@@ -85,12 +42,12 @@ def check_mask(mask: Tensor | None, query: Tensor, key: Tensor) -> None:
 
 
 def check_causal(causal: bool, query: Tensor, key: Tensor) -> None:
-    """Refuse queries and keys that do not count the same positions."""
+    """Refuse queries that are neither all the positions nor the newest."""
     n, m = query.shape[-2], key.shape[-2]
-    if causal and n != m:
+    if causal and n not in (1, m):
         raise ValueError(
             f"causal attention of {n} queries to {m} keys; "
-            "expected as many keys as queries"
+            "expected as many keys as queries, or one query"
         )
 
 
@@ -107,11 +64,11 @@ def check_rows(**parts: Tensor) -> None:
         raise ValueError(f"sentences differ: {said}; expected equal numbers")
 
 
-def check_choice(name: str, value: str) -> None:
-    """Refuse a `norm` or `activation` that is none of CHOICES."""
-    if value not in CHOICES[name]:
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse a value that is none of the choices for the named argument."""
+    if value not in choices:
         raise ValueError(
-            f"{name} is {value!r}; expected one of {CHOICES[name]}"
+            f"{name} is {value!r}; expected one of {tuple(choices)}"
         )
 
 

@@ -8,7 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annotated.model.attention import Vectors
-from annotated.model.checks import check_sinusoids
+from annotated.model.checks import check_choice, check_even
+
+SINUSOIDS = {"sinusoidal": "interleaved", "sinusoidal-halves": "halves"}
+POSITIONS = (*SINUSOIDS, "learned")
 
 
 class TiedEmbedding(nn.Module):
@@ -22,10 +25,11 @@ class TiedEmbedding(nn.Module):
     def __init__(self, vocab_size: int, d_model: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self.scale = math.sqrt(d_model)
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, ids: Int[Tensor, "batch n"]) -> Vectors:
-        return F.embedding(ids, self.weight) * math.sqrt(self.weight.shape[1])
+        return F.embedding(ids, self.weight) * self.scale
 
     def logits(
         self, x: Float[Tensor, "*batch d_model"]
@@ -44,7 +48,8 @@ def sinusoidal_encoding(
     an odd d_model.
     Not in the paper: layout "halves" puts all sines before all cosines.
     """
-    check_sinusoids(d_model, layout)
+    check_even(d_model)
+    check_choice("layout", layout, SINUSOIDS.values())
     position = torch.arange(start, start + n, dtype=torch.float64)[:, None]
     pair = torch.arange(d_model // 2, dtype=torch.float64)
     angle = position / 10000 ** (2 * pair / d_model)
@@ -67,8 +72,8 @@ class SinusoidalPositions(nn.Module):
         """The encodings of positions start … start + n - 1."""
         if start + n <= len(self.table):
             return self.table[start : start + n]
-        size = n, self.d_model, self.layout
-        return sinusoidal_encoding(*size, start).to(self.table)
+        table = sinusoidal_encoding(n, self.d_model, self.layout, start)
+        return table.to(self.table)
 
 
 class LearnedPositions(nn.Module):

@@ -1,14 +1,16 @@
-"""Between two updates: the model as it is used, not as it is trained."""
+"""Evaluation mode for the length of a block."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch import nn
 
+from annotated.model.contract import Seq2Seq
+
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """No dropout inside the block; the mode comes back afterwards."""
+def evaluating(model: nn.Module | Seq2Seq) -> Iterator[None]:
+    """No dropout inside the block; afterwards every module is as it was."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

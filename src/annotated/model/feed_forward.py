@@ -17,7 +17,7 @@ class PositionwiseFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: str = "relu"):
         super().__init__()
-        check_choice("activation", activation)
+        check_choice("activation", activation, ACTIVATIONS)
         self.w_1 = nn.Linear(d_model, d_ff)
         self.activation = ACTIVATIONS[activation]()
         self.w_2 = nn.Linear(d_ff, d_model)

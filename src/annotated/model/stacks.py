@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from annotated.model.attention import Memory, MultiHeadAttention, Vectors
+from annotated.model.attention import (
+    ATTENTIONS,
+    Memory,
+    MultiHeadAttention,
+    Vectors,
+)
 from annotated.model.checks import check_choice
+from annotated.model.config import NORMS, TransformerConfig
 from annotated.model.feed_forward import PositionwiseFeedForward
 
 PadMask = Bool[Tensor, "batch 1 1 m"]
@@ -22,7 +28,7 @@ class Sublayer(nn.Module):
 
     def __init__(self, d_model: int, dropout: float, norm: str = "post"):
         super().__init__()
-        check_choice("norm", norm)
+        check_choice("norm", norm, NORMS)
         self.pre = norm == "pre"
         self.dropout = nn.Dropout(dropout)
         self.norm = nn.LayerNorm(d_model)
@@ -37,11 +43,12 @@ class Sublayer(nn.Module):
 class EncoderLayer(nn.Module):
     """§3.1: self-attention, then the feed-forward network."""
 
-    def __init__(self, config):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.self_attention = attention(config)
-        self.feed_forward = ffn(config)
-        self.sublayer_1, self.sublayer_2 = sublayers(config, 2)
+        self.self_attention = build_attention(config)
+        self.feed_forward = build_feed_forward(config)
+        self.sublayer_1 = build_sublayer(config)
+        self.sublayer_2 = build_sublayer(config)
 
     def forward(self, x: Memory, mask: PadMask) -> Memory:
         x = self.sublayer_1(x, self.self_attention, None, mask)
@@ -51,17 +58,17 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """§3.1: masked self-attention, attention to the memory, feed-forward."""
 
-    def __init__(self, config):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.self_attention = attention(config)
-        self.cross_attention = attention(config)
-        self.feed_forward = ffn(config)
-        norms = sublayers(config, 3)
-        self.sublayer_1, self.sublayer_2, self.sublayer_3 = norms
+        self.self_attention = build_attention(config, causal=True)
+        self.cross_attention = build_attention(config)
+        self.feed_forward = build_feed_forward(config)
+        self.sublayer_1 = build_sublayer(config)
+        self.sublayer_2 = build_sublayer(config)
+        self.sublayer_3 = build_sublayer(config)
 
     def forward(self, x: Vectors, memory: Memory, mask: PadMask) -> Vectors:
-        causal = True
-        x = self.sublayer_1(x, self.self_attention, None, None, causal)
+        x = self.sublayer_1(x, self.self_attention)
         x = self.sublayer_2(x, self.cross_attention, memory, mask)
         return self.sublayer_3(x, self.feed_forward)
 
@@ -73,7 +80,7 @@ class DecoderLayer(nn.Module):
 
     def attend_to_past(self, x: NewVector, cache: "LayerCache"):
         past = cache.append(*self.self_attention.keys_values(x))
-        return self.self_attention.attend(x, *past)
+        return self.self_attention.attend(x, *past, own=True)
 
     def attend_to_memory(self, x: NewVector, cache: "LayerCache"):
         return self.cross_attention.attend(x, *cache.memory, cache.mask)
@@ -109,10 +116,11 @@ class LayerCache:
 class Encoder(nn.Module):
     """§3.1: N encoder layers. Post-norm needs no norm after the last."""
 
-    def __init__(self, config):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         layers = [EncoderLayer(config) for _ in range(config.layers)]
-        self.layers, self.norm = nn.ModuleList(layers), final_norm(config)
+        self.layers = nn.ModuleList(layers)
+        self.norm = build_final_norm(config)
 
     def forward(self, x: Memory, mask: PadMask) -> Memory:
         for layer in self.layers:
@@ -123,10 +131,11 @@ class Encoder(nn.Module):
 class Decoder(nn.Module):
     """§3.1: N decoder layers, each attending to the encoder's last output."""
 
-    def __init__(self, config):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         layers = [DecoderLayer(config) for _ in range(config.layers)]
-        self.layers, self.norm = nn.ModuleList(layers), final_norm(config)
+        self.layers = nn.ModuleList(layers)
+        self.norm = build_final_norm(config)
 
     def forward(self, x: Vectors, memory: Memory, mask: PadMask) -> Vectors:
         for layer in self.layers:
@@ -151,27 +160,29 @@ class Decoder(nn.Module):
         return self.norm(x)
 
 
-def attention(config) -> MultiHeadAttention:
-    """One attention of the configured size."""
-    return MultiHeadAttention(
-        config.d_model, config.heads, config.d_k, config.d_v,
+def build_attention(
+    config: TransformerConfig, causal: bool = False
+) -> MultiHeadAttention:
+    """One attention of the kind and size that the configuration names."""
+    return ATTENTIONS[config.attention](
+        config.d_model, config.heads, config.d_k, config.d_v, causal=causal,
         bias=config.attention_bias, dropout=config.attention_dropout,
     )
 
 
-def ffn(config) -> PositionwiseFeedForward:
+def build_feed_forward(config: TransformerConfig) -> PositionwiseFeedForward:
     """One feed-forward network of the configured size."""
-    size = config.d_model, config.d_ff, config.activation
-    return PositionwiseFeedForward(*size)
+    return PositionwiseFeedForward(
+        config.d_model, config.d_ff, config.activation
+    )
 
 
-def sublayers(config, count: int) -> list[Sublayer]:
-    """Residual, dropout and norm for each of a layer's sub-layers."""
-    size = config.d_model, config.dropout, config.norm
-    return [Sublayer(*size) for _ in range(count)]
+def build_sublayer(config: TransformerConfig) -> Sublayer:
+    """Residual, dropout and norm for one sub-layer."""
+    return Sublayer(config.d_model, config.dropout, config.norm)
 
 
-def final_norm(config) -> nn.Module:
+def build_final_norm(config: TransformerConfig) -> nn.Module:
     """Pre-norm leaves the last layer's sum as it is; this normalises it."""
     pre = config.norm == "pre"
     return nn.LayerNorm(config.d_model) if pre else nn.Identity()

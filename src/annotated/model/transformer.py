@@ -1,4 +1,4 @@
-"""§3, Figure 1: the whole model, and its configuration."""
+"""§3, Figure 1: the whole model."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annotated.model.attention import Memory, Vectors, padding_mask
-from annotated.model.checks import check_config, check_ids, check_rows
+from annotated.model.checks import check_ids, check_rows
+from annotated.model.config import TransformerConfig
 from annotated.model.embedding import (
+    SINUSOIDS,
     LearnedPositions,
     SinusoidalPositions,
     TiedEmbedding,
@@ -17,58 +19,6 @@ from annotated.model.stacks import Decoder, Encoder, LayerCache
 
 Ids = Int[Tensor, "batch n"]
 SourceIds = Int[Tensor, "batch m"]
-
-
-@dataclass(frozen=True)
-class TransformerConfig:
-    """§3, Table 3: every size and choice; the defaults are the base model.
-
-    d_k and d_v default to d_model / heads. `max_length` belongs to learned
-    positions (Table 3 row E) and to nothing else. Raises ValueError for
-    sizes that do not fit together.
-
-    Not in the paper: norm="pre"; positions="sinusoidal-halves";
-    attention_bias; attention_dropout; activation; tie=False.
-    """
-
-    vocab_size: int = 37_000
-    d_model: int = 512
-    d_ff: int = 2048
-    heads: int = 8
-    d_k: int | None = None
-    d_v: int | None = None
-    layers: int = 6
-    dropout: float = 0.1
-    pad_id: int = 0
-    bos_id: int = 1
-    eos_id: int = 2
-    positions: str = "sinusoidal"
-    max_length: int | None = None
-    norm: str = "post"
-    attention_bias: bool = False
-    attention_dropout: float = 0.0
-    activation: str = "relu"
-    tie: bool = True
-
-    def __post_init__(self):
-        check_config(self)
-
-    @classmethod
-    def base(cls, **overrides) -> "TransformerConfig":
-        """Table 3, row "base"."""
-        return cls(**overrides)
-
-    @classmethod
-    def big(cls, **overrides) -> "TransformerConfig":
-        """Table 3, row "big" (dropout 0.3 as for English-German)."""
-        big = dict(d_model=1024, d_ff=4096, heads=16, dropout=0.3)
-        return cls(**(big | overrides))
-
-    @classmethod
-    def tiny(cls, **overrides) -> "TransformerConfig":
-        """Not in the paper: trains on a laptop; the book's live model."""
-        tiny = dict(d_model=128, d_ff=512, heads=4, layers=2)
-        return cls(**(tiny | overrides))
 
 
 class Transformer(nn.Module):
@@ -87,7 +37,7 @@ class Transformer(nn.Module):
             (use, TiedEmbedding(config.vocab_size, config.d_model))
             for use in ("target", "output") if not config.tie
         )
-        self.positions = positions(config)
+        self.positions = build_positions(config)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
@@ -114,6 +64,12 @@ class Transformer(nn.Module):
         check_rows(source=source, memory=memory, target=target)
         mask = padding_mask(source, self.config.pad_id)
         x = self.decoder(self.embed(target, "target"), memory, mask)
+        return self.logits(x)
+
+    def logits(
+        self, x: Float[Tensor, "*batch d_model"]
+    ) -> Float[Tensor, "*batch vocab"]:
+        """§3.4: scores of every word, from the decoder's output."""
         return self.matrix("output").logits(x)
 
     def matrix(self, use: str) -> TiedEmbedding:
@@ -150,7 +106,7 @@ class Transformer(nn.Module):
         check_rows(token=token, cache=cache.layers[0].mask)
         x = self.embed(token[:, None], "target", cache.length)
         x = self.decoder.step(x, cache.layers)
-        return self.matrix("output").logits(x[:, 0])
+        return self.logits(x[:, 0])
 
 
 @dataclass
@@ -171,10 +127,8 @@ class DecoderCache:
             layer.select(rows)
 
 
-def positions(config: TransformerConfig) -> nn.Module:
+def build_positions(config: TransformerConfig) -> nn.Module:
     """§3.5: the positions that the configuration names."""
     if config.positions == "learned":
         return LearnedPositions(config.max_length, config.d_model)
-    halves = config.positions == "sinusoidal-halves"
-    layout = "halves" if halves else "interleaved"
-    return SinusoidalPositions(config.d_model, layout)
+    return SinusoidalPositions(config.d_model, SINUSOIDS[config.positions])

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from annotated.data.batches import Batch, Pair, collate, micro_batches
+from annotated.model.contract import Seq2Seq
 from annotated.training.loss import label_smoothed_loss
 from annotated.training.schedule import learning_rate
 from annotated.training.states import MODEL, MOMENTS, InMemory, State, States
@@ -92,7 +93,7 @@ class Update:
 
 @torch.no_grad()
 def average_(
-    model: nn.Module, checkpoints: Iterable[Mapping[str, Tensor]]
+    model: Seq2Seq, checkpoints: Iterable[Mapping[str, Tensor]]
 ) -> None:
     """§6.1: set each parameter to its mean over the checkpoints, in place.
 
@@ -108,13 +109,12 @@ def average_(
 class Trainer:
     """§5.2-5.4: Adam under the schedule, on the label-smoothed loss.
 
-    `model(source, target)` must give logits; `config` of the model needs
-    d_model, pad_id, bos_id and eos_id. An update depends on the seed, on its
-    number and on its batches: on no stop, and on no number of processes.
+    An update depends on the seed, on its number and on its batches: on no
+    stop, and on no number of processes.
     """
 
     def __init__(
-        self, model: nn.Module, config: TrainingConfig, seed: int = 0,
+        self, model: Seq2Seq, config: TrainingConfig, seed: int = 0,
         states: States | None = None, world: World | None = None,
     ):
         self.model, self.config, self.seed = model, config, seed

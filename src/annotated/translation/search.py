@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
+from annotated.model.contract import Seq2Seq
 from annotated.model.evaluating import evaluating
 
 
@@ -28,7 +29,7 @@ class Hypothesis:
 
 @torch.inference_mode()
 def greedy_search(
-    model: nn.Module,
+    model: Seq2Seq,
     source: Int[Tensor, "batch m"],
     *,
     memory: Float[Tensor, "batch m d_model"] | None = None,
@@ -46,9 +47,8 @@ def greedy_search(
     result = [Hypothesis() for _ in source]
     row = limit.nonzero()[:, 0]  # all but empty ones with nothing extra
     token = torch.full_like(row, ids.bos_id)
-    given = () if memory is None else (memory,)
     with evaluating(model):
-        cache = model.start(source, longest, *given)
+        cache = model.start(source, longest, memory)
         if len(row) < len(source):
             cache.select(row)
         for length in range(1, longest + 1):
@@ -65,13 +65,13 @@ def greedy_search(
 
 
 def limits(
-    model: nn.Module, source: Int[Tensor, "batch m"], extra_length: int
+    model: Seq2Seq, source: Int[Tensor, "batch m"], extra_length: int
 ) -> Int[Tensor, " batch"]:
     """§6.1: how long each translation may get, from its own source's length."""
     if extra_length < 0:
         raise ValueError(f"extra_length is {extra_length}; expected at least 0")
     limit = (source != model.config.pad_id).sum(1) + extra_length
-    most = getattr(model.config, "max_length", None)  # of learned positions
+    most = model.config.max_length  # of learned positions
     return limit if most is None else limit.clamp(max=most)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from annotated.data.batches import pad
 from annotated.data.text import tidy
 from annotated.data.tokenizer import Tokenizer
-from annotated.model import Transformer
+from annotated.model.contract import Seq2Seq
 from annotated.translation.checkpoints import load_checkpoint
 from annotated.translation.search import greedy_search
 
@@ -25,7 +25,7 @@ def shipped() -> list[str]:
 class Translator:
     """A trained model with its tokenizer, and what its maker noted."""
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None):
+    def __init__(self, model: Seq2Seq, tokenizer: Tokenizer, notes: dict | None = None):
         self.model, self.tokenizer, self.notes = model, tokenizer, notes or {}
 
     def __repr__(self) -> str:

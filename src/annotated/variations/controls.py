@@ -20,7 +20,7 @@ from annotated.analysis.scores import token_accuracy
 from annotated.data import numbers
 from annotated.data.batches import Batch
 from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
-from annotated.model.attention import Memory, Vectors
+from annotated.model.attention import ATTENTIONS, Keys, Mask, Memory, Queries, Vectors
 from annotated.model.checks import check_ids, check_rows
 from annotated.model.transformer import Ids, SourceIds
 from annotated.recipes import RECIPES, Recipe, override, score
@@ -35,15 +35,21 @@ RECIPE = "numbers-en-de-five-digits"
 LONGER = 200  # six-digit numbers, longer than any in training, that a report rests on
 
 
-class NoScale(Transformer):
+class UnscaledAttention(MultiHeadAttention):
     """§3.2.1 without √d_k: scores are the dot products as they are."""
 
+    def prepare(self, query: Queries, keys: Keys, mask: Mask, own: bool):
+        return query * math.sqrt(query.shape[-1]), keys, mask
+
+
+ATTENTIONS["unscaled"] = UnscaledAttention
+
+
+class NoScale(Transformer):
+    """The model with `UnscaledAttention` everywhere."""
+
     def __init__(self, config: TransformerConfig):
-        super().__init__(config)
-        for module in self.modules():
-            if isinstance(module, MultiHeadAttention):
-                d_k = module.w_q.out_features // module.heads
-                module.w_q.register_forward_hook(multiplied(math.sqrt(d_k)))
+        super().__init__(replace(config, attention="unscaled"))
 
 
 class NoEmbeddingScale(Transformer):
@@ -52,7 +58,7 @@ class NoEmbeddingScale(Transformer):
     def __init__(self, config: TransformerConfig):
         super().__init__(config)
         for matrix in (self.embedding, *self.untied.values()):
-            matrix.register_forward_hook(multiplied(1 / math.sqrt(config.d_model)))
+            matrix.scale = 1.0
 
 
 class NoEncoderPositions(Transformer):
@@ -72,6 +78,11 @@ class NoCausalMask(Transformer):
     what the earlier ones are; so each step reads the whole target again.
     """
 
+    def __init__(self, config: TransformerConfig):
+        super().__init__(config)
+        for layer in self.decoder.layers:
+            layer.self_attention.causal = False
+
     def decode(
         self, target: Ids, memory: Memory, source: SourceIds
     ) -> Float[Tensor, "batch n vocab"]:
@@ -83,7 +94,7 @@ class NoCausalMask(Transformer):
             x = layer.sublayer_1(x, layer.self_attention, None, own)
             x = layer.sublayer_2(x, layer.cross_attention, memory, other)
             x = layer.sublayer_3(x, layer.feed_forward)
-        return self.matrix("output").logits(self.decoder.norm(x))
+        return self.logits(self.decoder.norm(x))
 
     @torch.no_grad()
     def start(self, source: SourceIds, capacity: int, memory: Memory | None = None) -> "Prefix":
@@ -110,11 +121,6 @@ class Prefix:
         """Repeat, reorder or drop rows of the batch, in place."""
         self.source, self.memory = self.source[rows], self.memory[rows]
         self.target = self.target[rows]
-
-
-def multiplied(factor: float):
-    """A hook that multiplies what a module gives."""
-    return lambda module, inputs, output: output * factor
 
 
 class Control(NamedTuple):
