@@ -2,6 +2,8 @@
 
 import ast
 import contextlib
+import inspect
+import json
 from pathlib import Path
 
 import pytest
@@ -14,14 +16,16 @@ from IPython.display import HTML, Markdown
 import annotated
 from annotated import notebook, paper
 from annotated.analysis.effects import Effect
+from annotated.analysis.interventions import hide
 from annotated.analysis.scores import token_accuracy
 from annotated.data import numbers
-from annotated.data.batches import Batch, token_batches
+from annotated.data.batches import Batch, collate, pad, token_batches
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import (
     MultiHeadAttention,
     Transformer,
     TransformerConfig,
+    padding_mask,
     record_attention,
     scaled_dot_product_attention,
 )
@@ -31,6 +35,7 @@ from annotated.training import Trainer, label_smoothed_loss, learning_rate
 from annotated.translation import Translator, greedy_search
 
 PACKAGE = Path(annotated.__file__).parent
+PAGES = Path(__file__).parents[1] / "book"
 
 SHOWN = {
     "training/loss.py": [(label_smoothed_loss, "label_smoothed_loss")],
@@ -393,3 +398,41 @@ class TestWhere:
             where(station)
         assert str(caught.value) == f"no station {station!r}; expected one of {', '.join(STATIONS)}"
         assert displayed == []
+
+
+SPECIAL_IDS = [collate, pad, padding_mask, hide, label_smoothed_loss]
+
+
+def literal_ids(source):
+    """Calls that give one of `SPECIAL_IDS` a special id as a number."""
+    parameters = {f.__name__: list(inspect.signature(f).parameters) for f in SPECIAL_IDS}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            names = parameters.get(getattr(node.func, "id", getattr(node.func, "attr", "")), [])
+            given = [*zip(names, node.args), *((k.arg, k.value) for k in node.keywords)]
+            if any(isinstance(value, ast.Constant) for name, value in given
+                   if name in ("pad_id", "bos_id", "eos_id")):
+                yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.ipynb")), ids=lambda page: page.stem)
+def test_no_page_writes_a_special_id_as_a_number(page):
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert [found for source in code if "%pip" not in source for found in literal_ids(source)] == []
+
+
+@pytest.mark.parametrize(
+    "source, count",
+    [
+        ("collate(ids, 0, 1, 2)", 1),
+        ("collate(ids, pad_id=0, bos_id=1, eos_id=2)", 1),
+        ("padding_mask(source, 0) & mask", 1),
+        ("label_smoothed_loss(logits, labels, 0.1, 0)", 1),
+        ("label_smoothed_loss(logits, labels, 0.1, config.pad_id)", 0),
+        ("model(padding_mask(x, 0), hide(x, [7], pad_id=0))", 2),
+        ("book.mask(source), other(x, 0)", 0),
+    ],
+)
+def test_what_counts_as_a_special_id_written_as_a_number(source, count):
+    assert len(list(literal_ids(source))) == count

@@ -520,6 +520,14 @@ def test_a_table_shows_every_cell_as_text_and_as_html(table):
         assert all(cell in line for cell in row.printed.values())
 
 
+@each_table
+def test_a_column_is_one_field_of_each_row(table):
+    for name, _ in table.columns:
+        column = table.column(name)
+        assert list(column) == list(table)
+        assert all(value == getattr(table[row], name) for row, value in column.items())
+
+
 def test_html_is_escaped():
     assert "Vinyals &amp; Kaiser" in paper.TABLE_4._repr_html_()
 

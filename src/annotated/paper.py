@@ -8,6 +8,7 @@ v5's; where the NIPS proceedings print another number, it is kept as well
     BASE.d_model   BIG.dropout   TRAINING.warmup_steps   DECODING.beam
     TABLE_2["GNMT + RL"].en_de         TABLE_3["C d_ff=4096"].bleu
     STATED["5.1"]["source_tokens"].value        SECTIONS["3.2.1"].title
+    STATED["5.1"].column("value")
 
 `RUNS` and `RELEASED` also hold facts from elsewhere; each row names whence.
 """
@@ -61,6 +62,10 @@ class Table(Mapping[str, R], Generic[R]):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def column(self, name: str) -> dict[str, Any]:
+        """One field of every row, by the row's name."""
+        return {row.name: getattr(row, name) for row in self.rows}
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -663,7 +668,9 @@ T = TypeVar("T")
 
 def _gather(kind: type[T], where: str, *sections: str) -> T:
     """Fill the fields of `kind` with what the sections state."""
-    values = {row.name: row.value for s in sections for row in STATED[s].rows}
+    values: dict[str, Any] = {}
+    for section in sections:
+        values |= STATED[section].column("value")
     names = [f.name for f in fields(kind) if f.name != "where"]
     return kind(where=where, **{name: values[name] for name in names})
 
