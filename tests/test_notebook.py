@@ -292,6 +292,23 @@ class TestUnseen:
         found = BookModel.unseen(50, seed=3, keep=odd)
         assert found == list(filter(odd, BookModel.unseen(150, seed=3)))[:50]
 
+    def test_those_that_end_like_ours_have_every_piece_at_its_place(self, book):
+        """Thousands, hundreds, tens from 20 and a unit, none of them 0, each one piece."""
+        found = BookModel.unseen(60, seed=1, keep=book.ends_like_ours)
+        assert all(n >= 1000 and n // 100 % 10 and n // 10 % 10 >= 2 and n % 10 for n in found)
+        cut = [book.pieces(numbers.spell(n, "en")) for n in found]
+        units = [numbers.spell(n % 10, "en") for n in found]
+        tens = [numbers.spell(n // 10 % 10 * 10, "en") for n in found]
+        assert [row[5] for row in cut] == tens and [row[7] for row in cut] == units
+        assert {(row[1], *row[3:5], row[6], row[8]) for row in cut} == {
+            ("thousand,", "hundred", "and", "-", "EOS")
+        }
+        assert book.batch_of(found).source.shape == (60, 9)
+
+    @pytest.mark.parametrize("number, like", [(342, False), (1342, True), (1340, False)])
+    def test_ours_itself_lacks_the_thousands(self, book, number, like):
+        assert book.ends_like_ours(number) == like
+
     @pytest.mark.parametrize("count, most", [(12, 11), (0, 0), (-3, 0)])
     def test_what_there_is_not_is_refused_with_how_many_there_are(self, count, most):
         """Below 100 one number in ten is held out, and 42."""

@@ -105,6 +105,15 @@ class BookModel:
             raise ValueError(f"count is {count}; expected 1 to {len(found)}")
         return found
 
+    def ends_like_ours(self, number: int) -> bool:
+        """Whether thousands stand before an end cut like ours: "hundred and tens-unit".
+
+        Nine pieces, so that a batch of such numbers has no padding in its
+        source; 5 and 7 are the places of tens and unit. For `unseen`.
+        """
+        cut = self.pieces(spell(number, "en"))
+        return len(cut) == 9 and cut[3:5] == ["hundred", "and"] and cut[6] == "-"
+
     def mask(self, ids: Ids) -> Bool[Tensor, "batch 1 1 m"]:
         """Which keys are real, True, and which padding: the model's own mask."""
         return padding_mask(ids, self.model.config.pad_id)
