@@ -15,7 +15,7 @@ from annotated.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FRONT = (ROOT / "book" / "index.md").read_text(encoding="utf-8")
+FRONT = (ROOT / "book" / "index.md").read_text(encoding="utf-8").split("---\n", 2)[2].lstrip()
 PICTURE = ROOT / "book" / "_static" / "swap.png"
 ALT = re.search(r"!\[(.+?)\]\(book/_static/swap\.png\)", README)[1]
 
