@@ -35,7 +35,7 @@ from annotated.variations.controls import (
     longer,
     main,
     same_bag,
-    taken_away,
+    with_control,
 )
 
 MODELS = [NoScale, NoEmbeddingScale, NoEncoderPositions, NoCausalMask]
@@ -228,7 +228,7 @@ class TestNoCausalMask:
 
 class TestControls:
     @pytest.mark.parametrize("name", CONTROLS)
-    def test_one_thing_is_taken_away(self, name):
+    def test_one_thing_is_with_control(self, name):
         before, after = settings(RECIPES[RECIPE]), settings(control(name))
         changed = {key for key in before if before[key] != after[key]}
         assert changed == {text.partition("=")[0] for text in CONTROLS[name].settings}
@@ -244,7 +244,7 @@ class TestControls:
 
     def test_a_trained_model_with_something_missing(self, plain):
         state = torch.get_rng_state()
-        model = taken_away("no-causal-mask", plain)
+        model = with_control("no-causal-mask", plain)
         assert torch.equal(torch.get_rng_state(), state)
         assert isinstance(model, NoCausalMask) and not model.training
         assert torch.equal(model.embedding.weight, plain.embedding.weight)
@@ -257,7 +257,7 @@ class TestControls:
     ])
     def test_a_setting_can_not_be_taken_from_a_trained_model(self, plain, name, said):
         with pytest.raises(ValueError, match=said):
-            taken_away(name, plain)
+            with_control(name, plain)
 
 
 class TestNumbers:
@@ -326,7 +326,7 @@ class TestRun:
         recipe, report = RECIPES[RECIPE], Report({"old": records.Metric(7.0)}, [], {})
         made = train(recipe, 0).translator
         seen = batches_of(encoded(recipe.corpus.held_out(11, 1), made.tokenizer), made.tokenizer)
-        found = controls.measured(report, made, seen).metrics
+        found = controls.with_control_metrics(report, made, seen).metrics
         measured = found["token_accuracy"].value
         assert 0 < measured == round(token_accuracy(made.model, seen), 4) < 1
         assert found["old"].value == 7.0

@@ -151,7 +151,7 @@ def control(name: str) -> Recipe:
     return override(RECIPES[RECIPE], CONTROLS[name].settings)
 
 
-def taken_away(name: str, model: Transformer) -> Transformer:
+def with_control(name: str, model: Transformer) -> Transformer:
     """A control with another model's weights: what it trained with is missing now.
 
     ValueError for an unknown control, and for one that only settings make.
@@ -177,7 +177,7 @@ def same_bag() -> list[tuple[int, int]]:
     return [(100 * a + b, 100 * b + a) for a in digits for b in digits if a < b]
 
 
-def measured(report: Report, translator: Translator, seen: Sequence[Batch]) -> Report:
+def with_control_metrics(report: Report, translator: Translator, seen: Sequence[Batch]) -> Report:
     """The report with what a control may change and an exact match does not show.
 
     `token_accuracy` is measured on the batches `seen`, `exact_six_digits` on
@@ -204,7 +204,7 @@ def run(name: str, seed: int) -> Record:
     def more(report: Report, translator: Translator) -> Report:
         tested = int(report.metrics["tested"].value)
         seen = experiment.held_out(recipe, translator.tokenizer, tested)
-        return measured(report, translator, seen)
+        return with_control_metrics(report, translator, seen)
 
     return experiment.run_watched(
         recipe, seed, f"control-{name}", f"{PROGRAM} {name} --seed {seed}",
