@@ -111,7 +111,7 @@ def letters():
         small = dict(batch_tokens=61, length_noise=6.0, warmup_steps=3, average=2, average_every=2)
         return Recipe(
             name, "three letters at most",
-            Copying(count=211, longest=3),
+            Copying(count=211, longest=3, tested=23, watched=11),
             TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
             TrainingConfig(**small | training),
         )

@@ -23,7 +23,17 @@ import torch
 import annotated
 from annotated import cli, records
 from annotated.data import numbers
-from annotated.recipes import RECIPES, Copying, Run, exact, settings
+from annotated.recipes import (
+    RECIPES,
+    Copying,
+    Run,
+    as_document,
+    exact,
+    from_document,
+    override,
+    recipe_named,
+    settings,
+)
 from annotated.translation import Translator
 from annotated.translation.checkpoints import load_checkpoint, save_checkpoint
 
@@ -49,8 +59,6 @@ def command(monkeypatch, capsys):
 def tiny(monkeypatch, letters):
     """A recipe of two seconds, and tests on few sentences."""
     monkeypatch.setitem(RECIPES, "tiny", letters("tiny", steps=21))
-    monkeypatch.setattr(exact, "TESTED", 23)
-    monkeypatch.setattr(exact, "WATCHED", 11)
 
 
 ARGUMENTS = ("train", "--recipe", "tiny", "--seed", "3")
@@ -215,7 +223,7 @@ class TestBadInput:
         save_checkpoint(tmp_path, translator.model, translator.tokenizer)
         assert command("translate", "--model", tmp_path, "forty-two")[:2] == (0, "zweiundvierzig\n")
         result = command("evaluate", "--model", tmp_path)
-        assert_refused(result, "none noted in the checkpoint", *RECIPES)
+        assert_refused(result, f"the recipe in {tmp_path}", "task.kind is None")
 
     def test_a_recipe_that_is_not_there(self, command, tmp_path):
         result = command("train", "--recipe", "numbers-en-it", "--out", tmp_path / "out")
@@ -304,33 +312,66 @@ class TestHelp:
         status, out, err = command("recipes", name)
         assert (status, err) == (0, "")
         found = settings(RECIPES[name])
-        assert out.splitlines() == [f"{setting}={value}" for setting, value in found.items()]
+        for line, (setting, value) in zip(out.splitlines(), found.items(), strict=True):
+            assert line.startswith(f"{setting}={value}") and len(line) <= 120
+            assert len(line.split("  ")[-1]) > 3 , "each is explained"
 
     def test_a_recipe_that_is_not_there_has_none(self, command):
         assert_refused(command("recipes", "numbers"), "no recipe 'numbers'", *RECIPES)
 
 
 class TestEvaluate:
-    def test_words(self, command, monkeypatch):
-        monkeypatch.setattr(exact, "TESTED", 53)
-        status, out, err = command("evaluate")
-        assert (status, err) == (0, "")
-        right, total = map(int, re.match(r"(\d+) of (\d+) held-out sentences", out).groups())
-        assert total == 53 and right >= 52 and f"({right / 53:.1%})" in out
-        rows = re.findall(r"^ +(\d+) digits: (\d+) of (\d+)$", out, re.MULTILINE)
-        assert sum(int(total) for *_, total in rows) == 53
-        assert [int(digits) for digits, *_ in rows] == sorted(int(digits) for digits, *_ in rows)
+    @pytest.fixture
+    def fifty_three(self, tmp_path):
+        """The shipped model, to be tested on fewer sentences than its recipe has."""
+        made = Translator.load("numbers-en-de")
+        recipe = override(recipe_named("numbers-en-de"), ["task.tested=53"])
+        save_checkpoint(tmp_path, made.model, made.tokenizer, recipe=as_document(recipe), seed=0)
+        return tmp_path
 
-    def test_quiet_is_exactly_one_json_document(self, command, monkeypatch):
-        monkeypatch.setattr(exact, "TESTED", 53)
-        status, out, err = command("evaluate", "--quiet")
+    def test_words_and_json_say_the_same(self, command, fifty_three):
+        status, out, err = command("evaluate", "--model", fifty_three)
+        assert (status, err) == (0, "")
+        lines = out.splitlines()
+        said = {line.split()[0]: float(line.split()[1]) for line in lines[:3]}
+        assert said["tested"] == 53 and said["exact"] >= 52 / 53 - 1e-5
+        status, out, err = command("evaluate", "--model", fifty_three, "--quiet")
         assert (status, err) == (0, "")
         (line,) = out.splitlines()
         found = json.loads(line)
-        assert (found["model"], found["recipe"]) == ("numbers-en-de", "numbers-en-de")
-        assert found["accuracy"] == found["right"] / found["total"] and found["total"] == 53
-        assert sum(group["total"] for group in found["by_digits"].values()) == 53
-        assert sum(group["right"] for group in found["by_digits"].values()) == found["right"]
+        assert set(found) == {"model", "recipe", "metrics", "tables", "notes"}
+        rows = found["tables"]["exact_by_digits"]
+        assert [row["digits"] for row in rows] == sorted(row["digits"] for row in rows)
+        assert len(rows) == len(lines) - 3 >= 5 and all(0 <= row["exact"] <= 1 for row in rows)
+        assert (found["model"], found["recipe"]) == (str(fifty_three), "numbers-en-de")
+        values = {name: metric["value"] for name, metric in found["metrics"].items()}
+        assert said == pytest.approx(values, rel=1e-5) and 1 < values["perplexity"] < 1.3
+
+    def test_a_checkpoint_is_tested_as_its_own_recipe_says_not_as_todays_table(
+        self, command, fifty_three, monkeypatch
+    ):
+        whole = command("evaluate", "--model", fifty_three, "--quiet")
+        monkeypatch.setitem(RECIPES, "numbers-en-de", override(RECIPES["copy"], []))
+        assert command("evaluate", "--model", fifty_three, "--quiet") == whole
+        monkeypatch.delitem(RECIPES, "numbers-en-de")
+        assert command("evaluate", "--model", fifty_three, "--quiet") == whole
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"kind": "poems"}, ["task.kind is 'poems'"]),
+            ({"tested": 10**9}, ["tested is 1000000000"]), ({"tested": "53"}, ["task.tested"]),
+            ({"thousands": [-1]}, ["thousands is (-1,)"]), ({"longest": 7}, ["'task.longest'"]),
+        ],
+    )
+    def test_a_recipe_that_can_not_be_is_refused_by_field(
+        self, command, fifty_three, change, words
+    ):
+        made = Translator.load(fifty_three)
+        recipe = made.notes["recipe"] | {"task": made.notes["recipe"]["task"] | change}
+        save_checkpoint(fifty_three, made.model, made.tokenizer, recipe=recipe)
+        result = command("evaluate", "--model", fifty_three)
+        assert_refused(result, f"the recipe in {fifty_three}", *words)
 
 
 class TestTrain:
@@ -344,18 +385,20 @@ class TestTrain:
         (line,) = said.splitlines()
         found = json.loads(line)
         assert (found["recipe"], found["seed"], found["out"]) == ("tiny", 3, str(out))
-        assert found["total"] == 23 and set(found["by_letters"]) <= {"1", "2", "3"}
+        assert found["metrics"]["tested"] == {"value": 23}
+        assert set(found["metrics"]) == {"exact", "tested", "perplexity"}
+        assert {row["letters"] for row in found["tables"]["exact_by_letters"]} <= {1, 2, 3}
         # The model that was kept is the one that was tested.
         model, _, notes = load_checkpoint(out)
-        assert notes == {"recipe": "tiny", "seed": 3}
+        assert notes == {"recipe": as_document(RECIPES["tiny"]), "seed": 3}
         assert model.config.d_model == 22
         again = json.loads(command("evaluate", "--model", out, "--quiet")[1])
-        assert (again["right"], again["total"]) == (found["right"], found["total"])
+        assert again["metrics"] == found["metrics"]
         (path,) = (tmp_path / "records").rglob("*.json")
         record = records.read(path)
         assert record.command == "annotated train --recipe tiny --seed 3"
         assert record.column("step") == list(range(1, 22))
-        assert record.value("exact") == found["accuracy"]
+        assert record.value("exact") == found["metrics"]["exact"]["value"]
         rows = log_of(out)
         assert [row["step"] for row in rows] == list(range(1, 22))
         assert set(rows[0]) == {
@@ -370,12 +413,14 @@ class TestTrain:
         assert lines[0] == f"tiny: three letters at most; 21 updates. Model: {tmp_path}"
         padding = r"(\d+\.\d)% of the places in the first epoch's batches are padding"
         assert 0 < float(re.fullmatch(padding, lines[1])[1]) < 50
-        watched = [re.fullmatch(r"after (\d+) updates: (\d+)% of 11 unseen sentences right", line)
+        watched = [re.fullmatch(r"after (\d+) updates: accuracy (0|1|0\.\d+)", line)
                    for line in lines[2:7]]
         assert [int(match[1]) for match in watched] == [4, 8, 12, 16, 20]
         assert re.fullmatch(r"trained in \d+\.\d s", lines[7])
-        assert re.fullmatch(r"\d+ of 23 held-out sentences exactly right \(.*%\)", lines[8])
-        assert all(re.fullmatch(r"   [123] letters: \d+ of \d+", line) for line in lines[9:])
+        assert re.fullmatch(r"exact +(0|1|0\.\d+)", lines[8]) and lines[9].split()[1] == "23"
+        assert re.fullmatch(r"perplexity +\d+\.\d+", lines[10])
+        row = r"exact_by_letters: letters [123], exact [01]\S*"
+        assert lines[11:] and all(re.fullmatch(row, line) for line in lines[11:])
         # The last state of the bar: all updates, time taken and left, tokens a second, the loss.
         last = err.rstrip().split("\r")[-1]
         bar = r"100%.* 21/21 \[\d\d:\d\d<00:00, .*updates.*, (\d+) tokens/s, loss \d\.\d\d\]"
@@ -449,14 +494,15 @@ class TestSettings:
         assert [row["step"] for row in log_of(out)] == [1, 2, 3]
         model, _, notes = load_checkpoint(out)
         assert model.config.d_ff == 31
-        assert notes["set"] == ["training.steps=3", "training.betas=(0.5, 0.75)", "model.d_ff=31"]
+        given = ["training.steps=3", "training.betas=(0.5, 0.75)", "model.d_ff=31"]
+        assert from_document(notes["recipe"], "it") == override(RECIPES["tiny"], given)
         (path,) = folder.rglob("*.json")
         record = records.read(path)
         assert path.parent.name == record.experiment == "other-betas"
         assert said.splitlines()[-1] == f"record: {path}"
         # As it is typed in a shell.
         words = shlex.split(record.command)
-        sets = [word for assignment in notes["set"] for word in ("--set", assignment)]
+        sets = [word for assignment in given for word in ("--set", assignment)]
         assert words == ["annotated", "train", "--recipe", "tiny", "--seed", "0", *sets]
         assert record.command.endswith(
             "--set training.steps=3 --set 'training.betas=(0.5, 0.75)' --set model.d_ff=31"
@@ -482,7 +528,6 @@ class TestSettings:
             (["--set", "training.steps=0"], ["steps is 0", "expected at least 1"]),
             (["--name", "Other Betas"], ["--name: experiment is 'Other Betas'", "hyphens"]),
             (["--name", "../elsewhere"], ["--name", "hyphens"]),
-            (["--data-dir", "."], ["tiny has no setting 'corpus.data_dir'"]),
             (["--device", "gpu"], ["--device is 'gpu'", "cpu or cuda"]),
         ],
     )
@@ -517,8 +562,6 @@ def whole(tmp_path_factory, letters):
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RECIPES, "tiny", letters("tiny", steps=21))
-        patch.setattr(exact, "TESTED", 23)
-        patch.setattr(exact, "WATCHED", 11)
         patch.setattr(sys, "argv", ["annotated", *ARGUMENTS, "--out", str(folder), "--quiet"])
         with pytest.raises(SystemExit):
             cli.main()
@@ -551,7 +594,8 @@ class TestResume:
         for name in ("model.safetensors", "tokenizer.json", "config.json"):
             assert (tmp_path / name).read_bytes() == (whole / name).read_bytes(), name
         if quiet:
-            assert err == "" and json.loads(out)["total"] == 23 and out.count("\n") == 1
+            assert err == "" and out.count("\n") == 1
+            assert json.loads(out)["metrics"]["tested"]["value"] == 23
         else:  # looks are counted from the start: five lines in all, one before the stop
             seen = [line.split()[1] for line in out.splitlines() if line.startswith("after")]
             assert seen == ["8", "12", "16", "20"]
@@ -648,7 +692,7 @@ class TestResume:
     def test_a_finished_run_is_tested_again_and_stays_the_same(self, command, tiny, whole):
         before = weights_in(whole)
         status, out, err = command(*ARGUMENTS, "--out", whole, "--resume", "--quiet")
-        assert (status, err) == (0, "") and json.loads(out)["total"] == 23
+        assert (status, err) == (0, "") and json.loads(out)["metrics"]["tested"]["value"] == 23
         assert weights_in(whole) == before and len(log_of(whole)) == 21
 
     def test_where_there_is_no_run_one_begins(self, command, tiny, tmp_path, whole):
@@ -745,9 +789,9 @@ main()
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to send")
     def test_signals_in_the_middle_of_training(self, tmp_path):
         """Stopped by one, gone on, stopped by the other, gone on to the end."""
-        code = "from annotated import cli; from annotated.recipes import exact\n" \
-            "exact.TESTED, exact.WATCHED = 23, 7; cli.main()"
-        sets = ["corpus.count=997", "training.steps=199", "training.average_every=50",
+        code = "from annotated import cli; cli.main()"
+        sets = ["task.count=997", "task.tested=23", "task.watched=7",
+                "training.steps=199", "training.average_every=50",
                 "model.d_model=22", "model.d_ff=29", "model.heads=2", "model.layers=1"]
         arguments = ["train", "--recipe", "copy", "--out", str(tmp_path), "--resume"]
         arguments += [word for assignment in sets for word in ("--set", assignment)]
@@ -773,20 +817,21 @@ main()
             assert out.endswith(f"stopped after {done} of 199 updates; --resume goes on\n")
             assert (tmp_path / "states" / f"step-{done:08d}.json").exists()
         status, out, err = shell(*arguments, "--quiet", code=code)
-        assert (status, err) == (0, "") and json.loads(out)["total"] == 23
+        assert (status, err) == (0, "") and json.loads(out)["metrics"]["tested"]["value"] == 23
         rows = log_of(tmp_path)
         assert [row["step"] for row in rows] == list(range(1, 200))
 
     def test_started_by_torchrun_it_speaks_once_and_saves_once(self, tmp_path):
         code = tmp_path / "run.py"
         code.write_text(
-            "from annotated import cli; from annotated.recipes import exact\n"
+            "from annotated import cli\n"
             "from annotated.training import checkpoints\n"
             "real = checkpoints.write_atomically\n"
             "checkpoints.write_atomically = lambda p, d: print('writes', p.name) or real(p, d)\n"
-            "exact.TESTED = 23; exact.WATCHED = 7; cli.main()"
+            "cli.main()"
         )
-        sets = ["corpus.count=211", "training.steps=4", "training.average=2",
+        sets = ["task.count=211", "task.tested=23", "task.watched=7",
+                "training.steps=4", "training.average=2",
                 "training.average_every=2", "training.micro_batches=2", "model.d_model=22",
                 "model.d_ff=29", "model.heads=2", "model.layers=1"]
         done = subprocess.run(
@@ -799,10 +844,10 @@ main()
         said = done.stdout.splitlines()
         for start in ("copy: letters", "after 4 updates", "trained in", "writes .config.json.part"):
             assert sum(line.startswith(start) for line in said) == 1, start
-        assert sum("held-out sentences exactly right" in line for line in said) == 1
+        assert sum(line.startswith("exact ") for line in said) == 1
         assert done.stderr.count("4/4") >= 1
         assert [row["step"] for row in log_of(tmp_path / "out")] == [1, 2, 3, 4]
-        assert load_checkpoint(tmp_path / "out")[2]["recipe"] == "copy"
+        assert load_checkpoint(tmp_path / "out")[2]["recipe"]["name"] == "copy"
         assert not list((tmp_path / "out").rglob("*.part"))
 
     def test_the_installed_command_is_main(self):

@@ -69,7 +69,7 @@ def test_no_bytes_raise_anything_but_a_ValueError(data):
         try:
             found = decoded(data, kind, "it")
         except ValueError as error:
-            assert str(error).startswith("it is damaged: ")
+            assert str(error).startswith(("it is damaged: ", "it has a field "))
         else:
             assert isinstance(found, (Outer, dict, list))
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from annotated import cli
-from annotated.recipes import Recipe, Text, exact, override, recipe_named
+from annotated.recipes import Recipe, TextTask, from_document, override, recipe_named
 from annotated.translation.checkpoints import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,8 +47,7 @@ class Command:
         """The recipe as the command changes it, if all it says can be understood."""
         train = typer.main.get_command(cli.app).commands["train"]
         given = train.make_context("train", self.words, resilient_parsing=False).params
-        data = given["data_dir"]
-        return cli.changed(given["recipe"], given["change"] or [], data)
+        return override(recipe_named(given["recipe"]), given["change"] or [])
 
     @property
     def processes(self) -> int:
@@ -73,7 +72,7 @@ PAGES = [ROOT / "README.md", *sorted(BOOK.glob("*.md")), *sorted(BOOK.glob("*.ip
 PRINTED = [command for page in PAGES for command in commands(markdown(page), page.name)]
 SMALL = {
     command.options: command for command in PRINTED
-    if command.page == HARDWARE and not isinstance(command.recipe.corpus, Text)
+    if command.page == HARDWARE and not isinstance(command.recipe.task, TextTask)
 }
 
 
@@ -115,9 +114,8 @@ def test_the_front_page_and_the_page_on_hardware_print_one():
 @pytest.mark.parametrize("command", SMALL.values(), ids=str)
 def test_the_one_on_the_page_on_hardware_runs(command, monkeypatch, tmp_path, capsys):
     """As printed, but with a small model, few sentences, few updates, and a folder of its own."""
-    monkeypatch.setattr(exact, "TESTED", 11)
-    monkeypatch.setattr(exact, "WATCHED", 5)
-    sets = ["corpus.count=97", "training.steps=3", "training.average=2",
+    sets = ["task.count=97", "task.tested=11", "task.watched=5",
+            "training.steps=3", "training.average=2",
             "training.average_every=1", "model.d_model=32", "model.d_ff=29"]
     small = [word for assignment in sets for word in ("--set", assignment)]
     words = ["annotated", "train", *command.words, *small, "--out", str(tmp_path)]
@@ -126,7 +124,10 @@ def test_the_one_on_the_page_on_hardware_runs(command, monkeypatch, tmp_path, ca
         cli.main()
     out, err = capsys.readouterr()
     assert not ended.value.code, err
-    assert "of 11 held-out sentences exactly right" in out or json.loads(out)["total"] == 11
+    assert re.search(r"^tested +11$", out, re.MULTILINE) or (
+        json.loads(out)["metrics"]["tested"]["value"] == 11
+    )
     model, _, notes = load_checkpoint(tmp_path)
-    assert model.config.d_model == 32 and notes["recipe"] == command.recipe.name
-    assert override(recipe_named(notes["recipe"]), notes["set"]).training.steps == 3
+    recipe = from_document(notes["recipe"], tmp_path)
+    assert model.config == recipe.model and recipe.model.d_model == 32
+    assert recipe.name == command.recipe.name and recipe.training.steps == 3

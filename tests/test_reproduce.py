@@ -20,7 +20,7 @@ from annotated import records, reproduce
 from annotated.benchmark.step import Product, Rate
 from annotated.data.corpora import TextCorpus
 from annotated.model import TransformerConfig
-from annotated.recipes import RECIPES, Text
+from annotated.recipes import RECIPES, TextTask
 from annotated.reproduce import (
     STAGES,
     Clock,
@@ -393,14 +393,13 @@ class TestStages:
 
     def test_captions_are_read_from_the_folder_named(self, job, tmp_path, monkeypatch):
         asked = []
-        monkeypatch.setattr(TextCorpus, "pairs", lambda self, split: [])
+        monkeypatch.setattr(TextTask, "open", lambda self, data_dir: asked.append(data_dir))
         monkeypatch.setattr(
             reproduce, "train_and_test",
-            lambda recipe, job: asked.append(recipe) or Outcome("done", ""),
+            lambda recipe, job: asked.append((recipe.name, job.data_dir)) or Outcome("done", ""),
         )
         STAGES["multi30k"].run(job(data_dir=tmp_path))
-        (recipe,) = asked
-        assert recipe.name == "multi30k-en-de" and recipe.corpus.data_dir == str(tmp_path)
+        assert asked == [tmp_path, ("multi30k-en-de", tmp_path)]
 
 
 class TestPack:
@@ -457,6 +456,7 @@ class TestScore:
             ("a", ["Ein Hund läuft über die Wiese."]), ("b", ["Zwei Frauen sitzen auf der Bank."])
         ]
         monkeypatch.setattr(TextCorpus, "references", lambda self, split: references)
+        monkeypatch.setattr(TextCorpus, "pairs", lambda self, split: [("a", "b")])
         here = job()
         made = replace(a_record(here, "multi30k-en-de", tested=2), recipe="multi30k-en-de")
         here.keep(made, self.ANSWERS)
@@ -480,7 +480,7 @@ class TestScore:
         assert b"bleu_literature" in inside(out / reproduce.PACK)[name]
 
     def test_the_recipe_names_a_corpus_of_sentences(self):
-        assert isinstance(RECIPES["multi30k-en-de"].corpus, Text)
+        assert isinstance(RECIPES["multi30k-en-de"].task, TextTask)
 
 
 def started(*command, **variables) -> subprocess.Popen:

@@ -25,13 +25,16 @@ from annotated.recipes import (
     Recipe,
     Report,
     Run,
+    as_document,
+    explained,
+    from_document,
     override,
     recipe_named,
     run_record,
-    settings,
     train,
 )
 from annotated.recipes.run import WATCHES
+from annotated.recipes.task import as_text
 from annotated.reproduce import reproduce_command
 from annotated.signals import Signals
 from annotated.training import Update, World
@@ -100,8 +103,10 @@ def list_recipes(
         for recipe in RECIPES.values():
             print(f"{recipe.name:{width}}{recipe.about}")
         return
-    for setting, value in settings(recipe_named(name)).items():
-        print(f"{setting}={value}")
+    lines = {f"{at}={it.value}": it.about for at, it in explained(recipe_named(name)).items()}
+    width = max(map(len, lines))
+    for assignment, about in lines.items():
+        print(f"{assignment:{width}}  {about}".rstrip())
 
 
 @app.command("train")
@@ -127,7 +132,8 @@ def train_command(
     SIGINT (Ctrl-C) and SIGTERM write a state to go on from with --resume.
     Started by torchrun, its processes train one model together.
     """
-    chosen = changed(recipe, change or [], data_dir)
+    chosen = override(recipe_named(recipe), change or [])
+    chosen.task.open(data_dir)  # what is missing is missed before anything is made
     if name:
         records.check("--name", "experiment", name)  # now rather than after training
     out = out or runs_folder() / (name or recipe) / f"seed{seed}"
@@ -143,8 +149,8 @@ def train_command(
         world.wait()
         with Stop() as stop, Progress(chosen, quiet or not first) as progress:
             run = train(
-                chosen, seed, progress, folder=out, device=place, world=world, stop=stop,
-                start=progress.start,
+                chosen, seed, progress, folder=out, data_dir=data_dir, device=place, world=world,
+                stop=stop, start=progress.start,
             )
         if not run.finished:
             if first and not quiet:
@@ -157,11 +163,10 @@ def train_command(
             return 0
         dtype = torch.float16 if float16 else torch.float32
         model, tokenizer = run.translator.model, run.translator.tokenizer
-        notes = {"recipe": recipe, "seed": seed} | ({"set": change} if change else {})
-        save_checkpoint(out, model, tokenizer, dtype, **notes)
+        save_checkpoint(out, model, tokenizer, dtype, recipe=as_document(chosen), seed=seed)
         translator = Translator.load(out)
         translator.model.to(place)
-        report = chosen.corpus.test(translator)
+        report = chosen.task.open(data_dir, training=False).test(translator)
         if report.translations:
             text = "".join(f"{line}\n" for line in report.translations)
             files.write_atomically(out / "translations.txt", text.encode())
@@ -187,10 +192,9 @@ def evaluate(
 ) -> None:
     """Test a model on what its recipe holds out, by greedy search."""
     place, translator = placed(device), Translator.load(model)
-    noted = str(translator.notes.get("recipe", "(none noted in the checkpoint)"))
-    recipe = changed(noted, translator.notes.get("set", []), data_dir)
+    recipe = from_document(translator.notes.get("recipe"), f"the recipe in {model}")
     translator.model.to(place)
-    report = recipe.corpus.test(translator)
+    report = recipe.task.open(data_dir, training=False).test(translator)
     tell(report, quiet, {"model": model, "recipe": recipe.name})
 
 
@@ -253,12 +257,6 @@ def lines_as_they_come(stream: io.TextIOWrapper | None) -> Iterator[list[str]]:
 
 
 app.command("reproduce")(reproduce_command)
-
-
-def changed(name: str, assignments: list[str], data_dir: Path | None) -> Recipe:
-    """The recipe of that name with what the command line changes."""
-    where = [f"corpus.data_dir={data_dir}"] if data_dir else []
-    return override(recipe_named(name), [*assignments, *where])
 
 
 def placed(device: str) -> str:
@@ -351,7 +349,7 @@ class Progress:
         watched = self.run.watched
         in_turn = len(watched) % (WATCHES // self.LINES) == 0
         if update.step in watched and in_turn and not self.quiet:
-            found = self.recipe.corpus.say(watched[update.step])
+            found = as_text(watched[update.step])
             with contextlib.suppress(BrokenPipeError):  # `| head` must not cost the model
                 self.bar.write(f"after {update.step} updates: {found}", file=sys.stdout)
 
@@ -359,11 +357,11 @@ class Progress:
 def tell(report: Report, quiet: bool, facts: dict) -> None:
     """What a test found in words, or as one JSON document."""
     if quiet:
-        print(json.dumps({**facts, **report.facts}, ensure_ascii=False))
+        print(json.dumps({**facts, **report.document()}, ensure_ascii=False))
         return
     if "seconds" in facts:
         print(f"trained in {facts['seconds']} s")
-    for line in report.lines:
+    for line in report.lines():
         print(line)
 
 

@@ -56,10 +56,10 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_document(path: Path, kind: type[T] | Any) -> T:
-    """The JSON document in a file as a `kind`: a dataclass, a TypedDict, a msgspec.Struct, a dict.
+    """The JSON document in a file as a `kind`: a dataclass, a msgspec.Struct, list[str], a dict.
 
-    Raises ValueError in one line that names the file and the field at fault, for what is no JSON,
-    for a missing field and for a value of another type.
+    Raises ValueError in one line that names the file and the field at fault: for what is no JSON,
+    for a missing field, for a value of another type, for a key that no field has.
     """
     return decoded(Path(path).read_bytes(), kind, path)
 
@@ -67,9 +67,10 @@ def read_document(path: Path, kind: type[T] | Any) -> T:
 def decoded(data: bytes, kind: type[T] | Any, where: object) -> T:
     """As `read_document`, of bytes; `where` begins the message."""
     try:
-        return checked(msgspec.json.decode(data), kind)
+        document = msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:  # also of msgspec, and for bad UTF-8
         raise ValueError(f"{where} is damaged: {error}") from None
+    return converted(document, kind, where)
 
 
 def checked(value: Any, kind: type[T] | Any) -> T:
@@ -81,10 +82,7 @@ def checked(value: Any, kind: type[T] | Any) -> T:
 
 
 def converted(value: Any, kind: type[T] | Any, where: object) -> T:
-    """As `read_document`, of what a document holds: dicts, lists, numbers, texts.
-
-    Refuses a key that a dataclass has no field for, wherever it is nested.
-    """
+    """As `read_document`, of what a document holds: dicts, lists, numbers, texts."""
     try:
         found = checked(value, kind)
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ from annotated import paper
 from annotated.analysis.effects import Effect
 from annotated.analysis.interventions import hide
 from annotated.analysis.scores import wrong_tokens
-from annotated.data.batches import Batch, Pair, collate
+from annotated.data.batches import Batch, IdPair, collate
 from annotated.data.numbers import different, held_out, pairs, spell
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, padding_mask
@@ -81,12 +81,12 @@ class BookModel:
         """These numbers, English to German, as one batch in their order."""
         return self.collate(self.encode(numbers))
 
-    def encode(self, numbers: Iterable[int]) -> list[Pair]:
+    def encode(self, numbers: Iterable[int]) -> list[IdPair]:
         """These numbers as pairs of ids, English and German, none special."""
         encode = self.tokenizer.encode
         return [(encode(en), encode(de)) for en, de in pairs(numbers, "en", "de")]
 
-    def collate(self, encoded: Sequence[Pair]) -> Batch:
+    def collate(self, encoded: Sequence[IdPair]) -> Batch:
         """Pairs of ids as one batch, with the model's special ids."""
         config = self.model.config
         return collate(encoded, config.pad_id, config.bos_id, config.eos_id)

@@ -10,7 +10,6 @@ into one small file. What a borrowed machine may lack (num2words, pooch,
 sacremoses, Jupyter) is not needed.
 """
 
-import dataclasses
 import io
 import json
 import math
@@ -32,9 +31,10 @@ from annotated import paper, records
 from annotated.benchmark.flops import work
 from annotated.benchmark.step import DTYPES, Rate, matrix_rate, step_record, step_time
 from annotated.commands import MAX_SEED, check_writable
-from annotated.files import write_atomically, write_json
+from annotated.files import read_document, write_atomically, write_json
 from annotated.model import TransformerConfig
-from annotated.recipes import RECIPES, Recipe, Run, Text, override, run_record, train
+from annotated.recipes import RECIPES, Recipe, Run, TextTask, as_document, run_record, train
+from annotated.recipes.task import as_text
 from annotated.records import Record
 from annotated.signals import Signals
 from annotated.training import Update
@@ -193,12 +193,8 @@ def numbers(job: Job) -> Outcome:
 def multi30k(job: Job) -> Outcome:
     """§6.1: captions to the end, with both BLEUs where sacremoses is."""
     recipe = RECIPES["multi30k-en-de"]
-    if job.data_dir:
-        recipe = override(recipe, [f"corpus.data_dir={job.data_dir}"])
     try:
-        corpus = recipe.corpus.corpus()
-        for split in ("train", corpus.dev, corpus.test):
-            corpus.pairs(split)
+        recipe.task.open(job.data_dir)
     except FileNotFoundError as error:
         return Outcome("skipped", str(error))
     return train_and_test(recipe, job)
@@ -218,7 +214,7 @@ def train_and_test(recipe: Recipe, job: Job) -> Outcome:
     watch, folder = Watch(recipe, job), job.out / "runs" / recipe.name
     check_writable(folder)
     run = train(
-        recipe, job.seed, watch, folder=folder, device=job.device,
+        recipe, job.seed, watch, folder=folder, data_dir=job.data_dir, device=job.device,
         stop=lambda: job.left() <= tail, start=watch.start,
     )
     done, steps = run.step, recipe.training.steps
@@ -227,21 +223,21 @@ def train_and_test(recipe: Recipe, job: Job) -> Outcome:
         return Outcome("unfinished", short)
     unfinished = f"{recipe.name}-unfinished"
     name = recipe.name if run.finished else unfinished
-    report = recipe.corpus.test(run.translator)
+    report = recipe.task.open(job.data_dir, training=False).test(run.translator)
     made = run_record(recipe, job.seed, run, report, job.command, name, job.device)
     counted = records.as_metrics({"updates": done, "updates_planned": steps})
     job.keep(replace(made, metrics=made.metrics | counted), report.translations)
     save_checkpoint(
         job.out / "models" / name, run.translator.model, run.translator.tokenizer,
-        torch.float16, recipe=recipe.name, seed=job.seed, updates=done,
+        torch.float16, recipe=as_document(recipe), seed=job.seed, updates=done,
     )
-    for line in report.lines:
+    for line in report.lines():
         job.say(line)
     if not run.finished:
         return Outcome("unfinished", short)
     for part in ("records", "translations", "models"):
         shutil.rmtree(job.out / part / unfinished, ignore_errors=True)
-    return Outcome("done", report.lines[0])
+    return Outcome("done", report.lines()[0])
 
 
 class Watch:
@@ -263,8 +259,9 @@ class Watch:
         self.tokens += update.tokens
         if watched := self.run.watched.get(update.step):
             speed = self.tokens / (time.perf_counter() - self.begun)
-            said = self.recipe.corpus.say(watched)
-            self.job.say(f"after {update.step} updates: {said}, {speed:.0f} tokens/s")
+            self.job.say(
+                f"after {update.step} updates: {as_text(watched)}, {speed:.0f} tokens/s"
+            )
 
 
 STAGES = {
@@ -462,12 +459,13 @@ def score(out: Path, data_dir: Path | None = None) -> list[str]:
     lines = []
     for path in sorted((out / "records").glob("*/*.json")):
         record = records.read(path)
-        answers, corpus = translations_of(out, record), RECIPES.get(str(record.recipe))
-        if not answers.exists() or corpus is None or not isinstance(corpus.corpus, Text):
+        answers, recipe = translations_of(out, record), RECIPES.get(str(record.recipe))
+        if not answers.exists() or recipe is None or not isinstance(recipe.task, TextTask):
             continue
-        text = dataclasses.replace(corpus.corpus, data_dir=str(data_dir) if data_dir else None)
-        asked = text.corpus().references(text.corpus().test)
-        found = list(text.bleus(json.loads(answers.read_text(encoding="utf-8")), asked))
+        found, notes = recipe.task.open(data_dir, training=False).bleus(
+            read_document(answers, list[str])
+        )
+        lines += notes
         metrics = record.metrics | {bleu.name: bleu.metric for bleu in found}
         records.write(replace(record, metrics=metrics), out / "records")
         lines += [f"{record.experiment}: {bleu.name} {bleu.value:.2f}" for bleu in found]

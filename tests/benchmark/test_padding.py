@@ -18,7 +18,7 @@ from annotated.benchmark.padding import (
     tokens,
 )
 from annotated.data.batches import padding_of, token_batches
-from annotated.recipes import override, recipe_named
+from annotated.recipes import recipe_named
 
 
 def corpus(count, seed=0):
@@ -86,8 +86,9 @@ def test_multi30k_wastes_less_than_six_percent():
     folder = Path(os.environ.get("ANNOTATED_DATA") or Path(__file__).parents[3] / "shared" / "data")
     if not (folder / "multi30k").is_dir():
         pytest.skip("no Multi30k: neither in $ANNOTATED_DATA nor in ../shared/data")
-    recipe = override(recipe_named("multi30k-en-de"), [f"corpus.data_dir={folder}"])
-    pairs, _ = recipe.corpus.training_ids(recipe.corpus.tokenizer(), seed=0)
+    recipe = recipe_named("multi30k-en-de")
+    data = recipe.task.open(folder)
+    pairs, _ = data.training_ids(data.tokenizer(), seed=0)
     assert len(pairs) == 29_000
     for budget in (2048, 4096):
         assert padding_of(token_batches(pairs, budget, 0)).both < 0.06
@@ -99,7 +100,7 @@ def test_multi30k_wastes_less_than_six_percent():
 def test_the_command_writes_a_record(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(padding, "ROUNDS", 1)
     monkeypatch.setattr(padding, "SAMPLE", 53)
-    small = ["corpus.count=97", "model.d_model=8", "model.d_ff=16", "model.heads=2"]
+    small = ["task.count=97", "model.d_model=8", "model.d_ff=16", "model.heads=2"]
     main(["copy", "--record", str(tmp_path), "--seed", "5",
           *(word for change in small for word in ("--set", change))])
     (record,) = records.find("padding-copy", root=tmp_path)
@@ -115,7 +116,7 @@ def test_the_command_writes_a_record(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["nothing"], "no recipe 'nothing'"), (["copy", "--set", "corpus.size=3"], "has no setting")],
+    [(["nothing"], "no recipe 'nothing'"), (["copy", "--set", "task.size=3"], "has no setting")],
 )
 def test_what_is_wrong_is_said_in_one_line(arguments, said, tmp_path, capsys):
     with pytest.raises(SystemExit):

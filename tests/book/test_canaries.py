@@ -9,7 +9,6 @@ import re
 
 import pytest
 from building import code, hidden, install, reload, rewrite, store, text
-from nbformat import v4
 
 pytestmark = pytest.mark.canary
 
@@ -109,16 +108,6 @@ def unseeded_draw(cells):
     cells[PRINT].source = cells[PRINT].source.replace("manual_seed(7)", "seed()")
 
 
-def silenced_value(cells):
-    cells[PRINT].source += "\n1 + 1;"
-
-
-def stored_error(cells):
-    cells[PRINT].source += "\n1 / 0"
-    error = v4.new_output("error", ename="ZeroDivisionError", evalue="by zero", traceback=[])
-    cells[PRINT].outputs.append(error)
-
-
 def printed_address(cells):
     cells[PRINT].source += "\nprint(object())"
     cells[PRINT].outputs[0].text += "<object object at 0x7f3a1c0b2d90>\n"
@@ -167,8 +156,6 @@ BROKEN = {
     lost_output: {"Cell 2"},
     unseeded_draw: {"Cell 4", "Cell 6"},
     printed_address: {"Cell 3"},
-    silenced_value: {"Cell 3"},
-    stored_error: {"Cell 3"},
     edited_cell: {"Cell 3"},
     failing_cell: {"Cell 3"},
     warning: {"Cell 3"},

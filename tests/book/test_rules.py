@@ -89,6 +89,7 @@ BREAKS = {
         [code("3", result("3", 9))],
     ],
     "no-empty-cells": [[code(" ")], [text("")]],
+    "no-errors": [[code("1 / 0", v4.new_output("error", ename="E", evalue="v", traceback=[]))]],
     "no-stderr": [[code("x = 1", printed("Warning: old\n", "stderr"))]],
     "output-types": [
         [code("x", typed("image/svg+xml", "<svg/>"))],
@@ -161,6 +162,7 @@ BREAKS = {
         [code(INSTALL_CELL.replace("--quiet", "-q"), tags=[HIDDEN])],
         [install(), install()],
     ],
+    "no-trailing-semicolon": [[code("ax.plot([1]);", "x\n")], [code("x = 1;  # quiet\ny = 2")]],
     "tags": [
         [code("x = 1", tags=["nbval-ignore-output"])],
         [code("x = 1", tags=["nbval-skip"])],
@@ -320,6 +322,7 @@ KEEPS = {
     "hidden-asserts": [[install(), ASSERTED], [hidden("torch.testing.assert_close(a, b)")]],
     "no-network": [[install()], [code("import urllib.parse\nprint('https://a')", "x\n")]],
     "install-cell": [[install(), code("x = 1")]],
+    "no-trailing-semicolon": [[code("x = 'a;'\ny = 1; z = 2  # x;")]],
     "tags": [[install(), solution(), code("x = 1", tags=["hide-input"])]],
     "code-width": [[code(f"x = '{'x' * 72}'")], [hidden(f"x = '{'x' * 90}'\nassert x")]],
     "shown-size": [
@@ -515,6 +518,14 @@ def test_stored_form(tree, change):
     assert "normal-form" not in {finding.rule for finding in check([path], tree)}
     book = notebook(text("# Notes"))
     change(book)
+    rewrite(path, book)
+    assert "normal-form" in {finding.rule for finding in check([path], tree)}
+
+
+def test_streams_in_pieces_are_not_the_normal_form(tree):
+    book = notebook(code("print(1)", "1\n"))
+    book.cells[0].outputs = [printed("1"), printed("\n")]
+    path = tree.folder / "notes.ipynb"
     rewrite(path, book)
     assert "normal-form" in {finding.rule for finding in check([path], tree)}
 

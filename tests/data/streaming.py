@@ -20,7 +20,7 @@ from string import ascii_lowercase
 from annotated.data.id_file import write_ids
 from annotated.data.text import Cleaning, Pairs, texts
 from annotated.data.tokenizer import Tokenizer
-from annotated.recipes.corpus import as_ids
+from annotated.recipes.task import as_ids
 
 
 def peak() -> int:

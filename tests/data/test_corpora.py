@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotated.data import files
+from annotated.data import corpora, files
 from annotated.data.corpora import (
     TEXT_CORPORA,
     Split,
@@ -293,8 +293,8 @@ def test_a_corpus_says_all_that_a_reader_must_know(name):
 
 def test_no_two_texts_share_a_hash_and_every_hash_is_used():
     used = {file.name: file.sha256 for c in TEXT_CORPORA.values() for file in all_files(c)}
-    assert {name: hash for name, hash in used.items() if hash} == files.SHA256
-    assert len(set(files.SHA256.values())) == len(files.SHA256)
+    assert {name: hash for name, hash in used.items() if hash} == corpora.SHA256
+    assert len(set(corpora.SHA256.values())) == len(corpora.SHA256)
 
 
 # The same machinery on texts of our own
@@ -463,3 +463,41 @@ def test_real_vocabulary_is_learned_from_the_training_side_alone(real_data):
     for source, target in corpus.pairs(corpus.test):
         assert tokenizer.decode(tokenizer.encode(source)) == source
         assert tokenizer.decode(tokenizer.encode(target)) == target
+
+
+class TestOwnFiles:
+    def test_two_files_and_one_tsv_here_or_in_a_data_folder_plain_or_packed(
+        self, tmp_path, monkeypatch
+    ):
+        here, there = tmp_path / "here", tmp_path / "there"
+        put(here, "a.en", b"one\ntwo\n")
+        put(there, "a.de.gz", b"eins\nzwei\n")
+        put(there, "deep/b.tsv.gz", b"three\tdrei\tmore\n")
+        monkeypatch.chdir(here)
+        corpus = TextCorpus.of_files(
+            ["a.en", "a.de"], ["deep/b.tsv"], [there / "deep" / "b.tsv.gz"], "en", "de", there
+        )
+        assert list(corpus.pairs("train")) == [("one", "eins"), ("two", "zwei")]
+        assert list(corpus.pairs(corpus.dev)) == [("three", "drei")]
+        assert corpus.references(corpus.test) == [("three", ["drei"])]
+        assert (corpus.source, corpus.target) == ("en", "de")
+
+    def test_one_that_is_not_there_is_named_with_where_it_was_looked_for(self, tmp_path):
+        corpus = TextCorpus.of_files(["x.en", "x.de"], ["y"], ["z"], data_dir=tmp_path)
+        with pytest.raises(FileNotFoundError) as error:
+            corpus.pairs("train")
+        assert message(error).startswith("x.en is no file here, nor in a data folder (")
+        assert str(tmp_path) in message(error)
+
+    def test_nothing_of_the_readers_own_is_looked_up_elsewhere(self, tmp_path):
+        put(tmp_path, "a.tsv", HTML)
+        corpus = TextCorpus.of_files([tmp_path / "a.tsv"], ["b"], ["c"])
+        with pytest.raises(ValueError, match="a.tsv is an HTML page"):
+            list(corpus.pairs("train"))
+
+    @pytest.mark.parametrize("wrong", [[], ["a", "b", "c"], "ab"])
+    def test_files_of_a_split_are_two_or_one(self, wrong):
+        for name in ("train", "dev", "test"):
+            given = dict(train=["a"], dev=["b"], test=["c"]) | {name: wrong}
+            with pytest.raises(ValueError, match=f"^{name} is .*; expected two files, source and"):
+                TextCorpus.of_files(**given)

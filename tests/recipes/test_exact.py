@@ -1,5 +1,6 @@
 """Corpora with one right answer: two sides that never meet, and the weights that ship."""
 
+import json
 import math
 import random
 from dataclasses import replace
@@ -17,16 +18,17 @@ from annotated.recipes import (
     Copying,
     Example,
     Numbers,
-    Text,
+    TextTask,
     exact,
+    from_document,
     recipe_named,
     score,
-    train,
 )
+from annotated.recipes.task import as_text
 from annotated.translation import Translator, shipped
 from annotated.translation.checkpoints import load_checkpoint
 
-EXACT = [name for name, recipe in RECIPES.items() if not isinstance(recipe.corpus, Text)]
+EXACT = [name for name, recipe in RECIPES.items() if not isinstance(recipe.task, TextTask)]
 BOOKS_OWN = (342, 204, 402, 42)
 
 named = pytest.mark.parametrize("name", EXACT)
@@ -37,7 +39,7 @@ spelled = pytest.mark.parametrize("name", [name for name in EXACT if name != "co
 # a tenth of it stands for the rest (the first n of a longer draw are the draw of n).
 @cache
 def trained_on(name, seed, count=6000):
-    return replace(RECIPES[name].corpus, count=count).training(seed)
+    return replace(RECIPES[name].task, count=count).training(seed)
 
 
 @cache
@@ -51,7 +53,7 @@ def vocabulary(name):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tokenizer, "train", listen)
-        return RECIPES[name].corpus.tokenizer(), made_from
+        return RECIPES[name].task.tokenizer(), made_from
 
 
 def tokenizer(name):
@@ -76,21 +78,21 @@ class Knowing(Translator):
 class TestSides:
     @named
     def test_nothing_held_out_is_trained_on_whatever_the_seeds(self, name):
-        corpus = RECIPES[name].corpus
+        corpus = RECIPES[name].task
         seen = {e.source for seed in (0, 1) for e in trained_on(name, seed)}
         unseen = {e.source for seed in (0, 1, 1_000_000) for e in corpus.held_out(1000, seed)}
         assert len(seen) > 5000 and len(unseen) > 1000
         assert not seen & unseen
 
     def test_nor_by_the_very_run_that_made_the_shipped_weights(self):
-        corpus = recipe_named("numbers-en-de").corpus
+        corpus = recipe_named("numbers-en-de").task
         seen = {e.source for e in trained_on("numbers-en-de", 0, corpus.count)}
-        assert corpus.count == 60_000 and (exact.TESTED, exact.TEST_SEED) == (1000, 1_000_000)
+        assert corpus.count == 60_000 and (corpus.tested, exact.TEST_SEED) == (1000, 1_000_000)
         assert not seen & {e.source for e in corpus.held_out(1000, 1_000_000)}
 
     @spelled
     def test_the_books_own_numbers_are_never_trained_on(self, name):
-        corpus = RECIPES[name].corpus
+        corpus = RECIPES[name].task
         own = {numbers.spell(number, "en") for number in BOOKS_OWN}
         assert not own & {e.source for e in trained_on(name, 0)}
         assert not any(map(corpus.trained_on, BOOKS_OWN))
@@ -98,12 +100,12 @@ class TestSides:
     @named
     def test_nor_does_the_vocabulary_see_what_is_held_out(self, name):
         _, texts = vocabulary(name)
-        unseen = RECIPES[name].corpus.held_out(1000, 0)
+        unseen = RECIPES[name].task.held_out(1000, 0)
         assert texts and not texts & {text for e in unseen for text in (e.source, e.target)}
 
     def test_of_a_family_not_one_number_is_trained_on_and_all_are_tested(self):
         name = "numbers-en-de-families"
-        corpus = recipe_named(name).corpus
+        corpus = recipe_named(name).task
         assert corpus.thousands == FAMILIES and len(FAMILIES) == 8
         family = {numbers.spell(1000 * k + rest, "en") for k in FAMILIES for rest in range(1000)}
         assert not family & {e.source for seed in (0, 1) for e in trained_on(name, seed)}
@@ -114,7 +116,7 @@ class TestSides:
 
     @named
     def test_examples_are_right_and_in_their_group(self, name):
-        corpus = RECIPES[name].corpus
+        corpus = RECIPES[name].task
         examples = [*trained_on(name, 0)[:101], *corpus.held_out(101, 0)]
         if name == "copy":
             for source, target, group in examples:
@@ -132,17 +134,17 @@ class TestSides:
 
     @spelled
     def test_no_number_is_tested_twice(self, name):
-        tested = RECIPES[name].corpus.held_out(1000, 1_000_000)
+        tested = RECIPES[name].task.held_out(1000, 1_000_000)
         assert len(set(tested)) == len(tested) == 1000
         assert {e.group for e in tested} >= {4, 5}
 
     def test_every_length_is_tested(self):
-        tested = recipe_named("numbers-en-de").corpus.held_out(1000, 1_000_000)
+        tested = recipe_named("numbers-en-de").task.held_out(1000, 1_000_000)
         assert {e.group for e in tested} == {1, 2, 3, 4, 5, 6}
 
     @named
     def test_all_follows_from_the_seed(self, name):
-        corpus = replace(RECIPES[name].corpus, count=997)
+        corpus = replace(RECIPES[name].task, count=997)
         assert corpus.training(3) == corpus.training(3) != corpus.training(4)
         assert corpus.held_out(101, 3) == corpus.held_out(101, 3) != corpus.held_out(101, 4)
 
@@ -184,7 +186,7 @@ class TestTrainingIds:
     def test_they_are_the_training_sentences_in_order_and_nothing_is_left_out(
         self, name, tmp_path
     ):
-        corpus, pieces = replace(RECIPES[name].corpus, count=211), tokenizer(name)
+        corpus, pieces = replace(RECIPES[name].task, count=211), tokenizer(name)
         for folder in (None, tmp_path):
             pairs, left_out = corpus.training_ids(pieces, 3, folder)
             found = [tuple(map(pieces.decode, pair)) for pair in pairs]
@@ -193,10 +195,9 @@ class TestTrainingIds:
         assert list(tmp_path.iterdir()) == [], "they are made anew more quickly than read"
 
     @pytest.mark.parametrize("count", [0, -3])
-    def test_a_corpus_of_nothing_is_refused_in_one_line(self, count, miniature):
-        empty = replace(miniature, corpus=replace(miniature.corpus, count=count))
-        with pytest.raises(ValueError, match="^there are no sentence pairs to train on$"):
-            train(empty, 0)
+    def test_a_task_of_nothing_is_refused_in_one_line(self, count, miniature):
+        with pytest.raises(ValueError, match=f"^count is {count}; expected 1 to 100000000$"):
+            replace(miniature.task, count=count)
 
 
 class TestScore:
@@ -223,23 +224,26 @@ class TestScore:
 
 class TestReport:
     def test_of_a_thousand_held_out_sentences_by_group_in_words_numbers_and_json(self):
-        corpus = RECIPES["numbers-en-de"].corpus
+        corpus = RECIPES["numbers-en-de"].task
         examples = corpus.held_out(1000, 1_000_000)
         known = [e for e in examples if e.group == 3][:31] + [e for e in examples if e.group > 4]
         report = corpus.test(Knowing("numbers-en-de", known))
         by_group = {n: [e for e in examples if e.group == n] for n in range(1, 7)}
         right = {n: sum(e in known for e in group) for n, group in by_group.items()}
-        assert report.lines[0] == (
-            f"{len(known)} of 1000 held-out sentences exactly right ({len(known) / 1000:.1%})"
-        )
-        assert [line.split() for line in report.lines[1:]] == [
-            f"{n} digits: {right[n]} of {len(group)}".split() for n, group in by_group.items()
+        lines = report.lines()
+        said = dict(line.split() for line in lines[:3])
+        assert list(said) == list(report.metrics) and said["tested"] == "1000"
+        assert lines[3:] == [
+            f"exact_by_digits: digits {row['digits']}, exact {row['exact']}"
+            for row in report.tables["exact_by_digits"]
         ]
+        for name, metric in report.metrics.items():
+            assert float(said[name]) == pytest.approx(metric.value, rel=1e-5)
         assert right[5] > 100 and right[2] == 0
-        assert report.facts == {
-            "right": len(known), "total": 1000, "accuracy": len(known) / 1000,
-            "by_digits": {n: {"right": right[n], "total": len(by_group[n])} for n in by_group},
-        }
+        document = json.loads(json.dumps(report.document()))
+        assert set(document) == {"metrics", "tables", "notes"}
+        assert document["tables"] == report.tables and document["notes"] == []
+        assert document["metrics"]["exact"] == {"value": len(known) / 1000}
         unsure = report.metrics.pop("perplexity").value
         assert 100 < unsure < 2 * 420  # of a model that knows nothing: about its vocabulary
         found = {name: metric.value for name, metric in report.metrics.items()}
@@ -251,20 +255,18 @@ class TestReport:
         assert report.translations == [], "what is exact needs no second look"
 
     def test_a_look_during_training_is_at_a_hundred_of_them(self):
-        corpus = RECIPES["copy"].corpus
+        corpus = RECIPES["copy"].task
         examples = corpus.held_out(100, 1_000_000)
         watched = corpus.watch(Knowing("copy", examples[:37]))
         same = sum(e in examples[:37] for e in examples)
         assert watched == {"accuracy": same / 100} and same >= 37
-        assert corpus.say({"accuracy": 0.37}) == "37% of 100 unseen sentences right"
+        assert as_text({"accuracy": 0.37, "loss": 12.345}) == "accuracy 0.37, loss 12.35"
 
     def test_perplexity_is_of_the_right_answers(self):
         """The shipped model is nearly sure of each piece; one with random weights is not."""
         shipped_model = Translator.load("numbers-en-de")
         examples = Numbers().held_out(53, 0)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(exact, "TESTED", 53)
-            report = Numbers().test(shipped_model)
+        report = Numbers(tested=53).test(shipped_model)
         assert len(examples) == report.metrics["tested"].value == 53
         # Smoothing takes a tenth of the probability: 1 / 0.9 is what it leaves to be reached.
         assert 1 < report.metrics["perplexity"].value < 1.3
@@ -284,9 +286,9 @@ class TestShippedWeights:
         assert found == ["config.json", "model.safetensors", "tokenizer.json"]
         assert sum(len(file.read_bytes()) for file in folder.iterdir()) <= 5_000_000
         model, pieces, notes = load_checkpoint(folder)
-        recipe = recipe_named(notes["recipe"])
-        assert recipe.name == name and notes["seed"] >= 0
-        assert model.config == replace(recipe.model, vocab_size=pieces.vocab_size)
+        recipe = from_document(notes["recipe"], folder)
+        assert recipe == recipe_named(name) and notes["seed"] >= 0
+        assert model.config == recipe.model
         assert pieces.to_json() == tokenizer(name).to_json()
 
     def test_together_they_take_little_of_the_16_megabytes(self):
@@ -303,7 +305,7 @@ class TestShippedWeights:
         assert said == [numbers.spell(number, "de")]
 
     def test_of_300_unseen_numbers_at_least_99_per_cent_are_exact(self, translator):
-        result = score(translator, recipe_named("numbers-en-de").corpus.held_out(300, 7))
+        result = score(translator, recipe_named("numbers-en-de").task.held_out(300, 7))
         assert result.total == 300 and result.accuracy >= 0.99, result
 
     @pytest.mark.parametrize("digits", [2, 3, 4, 5, 6])

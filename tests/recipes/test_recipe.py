@@ -4,18 +4,31 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from annotated import paper
-from annotated.data.tokenizer import SMALLEST
+from annotated.data.tokenizer import SMALLEST, Tokenizer
 from annotated.model import MultiHeadAttention, TransformerConfig
 from annotated.model.attention import ATTENTIONS
-from annotated.recipes import RECIPES, Corpus, Numbers, Text, override, recipe_named, settings
-from annotated.recipes.recipe import EN_DE
+from annotated.recipes import (
+    RECIPES,
+    CorpusTask,
+    FilesTask,
+    Numbers,
+    Task,
+    as_document,
+    explained,
+    from_document,
+    override,
+    own_files,
+    recipe_named,
+    settings,
+)
+from annotated.recipes.recipe import VOCABULARY, comments
 from annotated.training import TrainingConfig
 
 named = pytest.mark.parametrize("name", RECIPES)
@@ -41,7 +54,7 @@ class TestNames:
         for name, recipe in RECIPES.items():
             assert recipe_named(name) is recipe and recipe.name == name
             assert recipe.about and "\n" not in recipe.about
-            assert isinstance(recipe.corpus, Corpus)
+            assert isinstance(recipe.task, Task)
 
     @pytest.mark.parametrize("name", ["numbers", "", "Copy", "(none)"])
     def test_an_unknown_one_is_answered_with_those_there_are(self, name):
@@ -52,7 +65,7 @@ class TestNames:
     @named
     def test_nothing_in_a_recipe_can_be_changed_in_place(self, name):
         recipe = recipe_named(name)
-        for thing in (recipe, recipe.corpus, recipe.model, recipe.training):
+        for thing in (recipe, recipe.task, recipe.model, recipe.training):
             for field in fields(thing):
                 with pytest.raises(FrozenInstanceError):
                     setattr(thing, field.name, None)
@@ -65,7 +78,7 @@ class TestTiny:
     def test_multi30k_is_the_published_small_model(self):
         recipe = RECIPES["multi30k-en-de"]
         assert recipe.model == TransformerConfig(
-            layers=4, d_model=128, d_ff=256, heads=4, dropout=0.3
+            layers=4, d_model=128, d_ff=256, heads=4, dropout=0.3, vocab_size=4259
         )
         assert (recipe.training.warmup_steps, recipe.training.average) == (2000, 10)
 
@@ -129,14 +142,14 @@ class TestPaper:
         assert model.dropout == dropout
         assert model == replace(
             TransformerConfig(), layers=model.layers, d_model=model.d_model, d_ff=model.d_ff,
-            heads=model.heads, dropout=dropout,
+            heads=model.heads, dropout=dropout, vocab_size=model.vocab_size,
         ), "something is on that the paper does not have"
 
     @pytest.mark.parametrize(("target", "vocabulary"), [("de", 37_000), ("fr", 32_000)])
     def test_vocabulary(self, target, vocabulary):
         for size in ("base", "big"):
-            corpus = RECIPES[f"wmt14-en-{target}-{size}"].corpus
-            assert corpus.name == f"wmt14-en-{target}"
+            corpus = RECIPES[f"wmt14-en-{target}-{size}"].task
+            assert corpus.corpus == f"wmt14-en-{target}"
             # 256 bytes, 3 special ids and the merges. A vocabulary of another size is
             # refused (Tokenizer.train), and a sample has it exactly (test_wmt14.py).
             assert corpus.merges + SMALLEST == vocabulary and SMALLEST == 256 + 3
@@ -145,7 +158,7 @@ class TestPaper:
 
     def test_all_pairs_are_used_but_for_the_length_that_the_papers_code_had(self):
         for target in ("de", "fr"):
-            corpus = RECIPES[f"wmt14-en-{target}-big"].corpus
+            corpus = RECIPES[f"wmt14-en-{target}-big"].task
             assert corpus.pairs is None and not corpus.any_version
             cleaning = corpus.cleaning
             assert cleaning.max_pieces == 256
@@ -161,13 +174,13 @@ class TestPaper:
 
 # Settings with few values, or with values that depend on others; assignments beside it.
 SPECIAL = {
-    "corpus.source": "fr", "corpus.name": "newstest-en-de", "corpus.data_dir": "/some where",
+    "task.source": "fr", "task.corpus": "newstest-en-de",
     "model.positions": "sinusoidal-halves", "model.norm": "pre", "model.activation": "gelu",
     "model.attention": "unscaled",
     "model.heads": 1, "model.dropout": 0.0625, "model.attention_dropout": 0.5,
     "model.max_length": 1009, "training.precision": "bfloat16",
     "training.label_smoothing": 0.25, "training.betas": (0.5, 0.75),
-    "corpus.thousands": (3, 5, 7), "corpus.cleaning.max_ratio": 9.0,
+    "task.thousands": (3, 5, 7), "task.cleaning.max_ratio": 9.0,
 }
 BESIDE = {"model.max_length": ["model.positions=learned"]}
 
@@ -186,7 +199,7 @@ def another(name, value):
         return not value
     if name == "model.d_model":
         return 2 * value
-    if name == "corpus.digits":
+    if name == "task.digits":
         return 11 - value  # 5 or 6
     if isinstance(value, str):
         return {"de": "fr", "fr": "de"}[value]
@@ -199,7 +212,7 @@ class TestOverride:
     @named
     def test_every_setting_can_be_changed_and_nothing_else_changes_with_it(self, name):
         before = settings(RECIPES[name])
-        assert {setting.partition(".")[0] for setting in before} == {"corpus", "model", "training"}
+        assert {setting.partition(".")[0] for setting in before} == {"task", "model", "training"}
         for setting, value in before.items():
             new, beside = another(setting, value), BESIDE.get(setting, [])
             after = settings(change(name, f"{setting}={new}", *beside))
@@ -209,14 +222,14 @@ class TestOverride:
             assert {n for n in before if after[n] != before[n]} == others
         assert settings(RECIPES[name]) == before
 
-    def test_all_fields_can_be_set_but_the_vocabularys_size(self):
+    def test_all_fields_can_be_set_but_the_vocabularys(self):
         found = set(settings(RECIPES["multi30k-en-de"]))
         config = {f"model.{field.name}" for field in fields(TransformerConfig)}
-        assert config - found == {"model.vocab_size"}
+        assert config - found == {f"model.{name}" for name in VOCABULARY}
         assert {f"training.{field.name}" for field in fields(TrainingConfig)} <= found
-        assert {f"corpus.{field.name}" for field in fields(Text)} - found == {"corpus.cleaning"}
+        assert {f"task.{field.name}" for field in fields(CorpusTask)} - found == {"task.cleaning"}
         cleaning = ("tidy", "max_words", "max_ratio", "max_pieces")
-        assert {f"corpus.cleaning.{field}" for field in cleaning} <= found
+        assert {f"task.cleaning.{field}" for field in cleaning} <= found
 
     @pytest.mark.parametrize(
         ("setting", "text", "value"),
@@ -236,15 +249,13 @@ class TestOverride:
             ("model.d_k", "none", None),
             ("model.d_k", "None", None),
             ("model.norm", "pre", "pre"),
-            ("corpus.cleaning.max_ratio", "9", 9.0),
-            ("corpus.cleaning.max_words", "80", 80),
-            ("corpus.pairs", "211", 211),
-            ("corpus.data_dir", "none", None),
-            ("corpus.data_dir", "./none", "./none"),
-            ("corpus.data_dir", "5", "5"),
-            ("corpus.data_dir", "a=b c", "a=b c"),
-            ("corpus.data_dir", "'quoted'", "'quoted'"),
-            ("corpus.data_dir", "C:\\new\\true", "C:\\new\\true"),
+            ("task.cleaning.max_ratio", "9", 9.0),
+            ("task.cleaning.max_words", "80", 80),
+            ("task.pairs", "211", 211),
+            ("task.corpus", "5", "5"),
+            ("task.corpus", "a=b c", "a=b c"),
+            ("task.corpus", "'quoted'", "'quoted'"),
+            ("task.corpus", "C:\\new\\true", "C:\\new\\true"),
         ],
     )
     def test_text_becomes_a_value_of_the_settings_type(self, setting, text, value):
@@ -284,16 +295,17 @@ class TestOverride:
             ("training.betas", "{[]: 1}", "tuple[float, float]"),
             ("model.d_k", "five", "int | None"),
             ("model.d_model", "128.0", "int"),
-            ("corpus.count", "'60000'", "int"),
-            ("corpus.thousands", "(1.5,)", "tuple[int, ...]"),
-            ("corpus.thousands", "(7)", "tuple[int, ...]"),
+            ("task.count", "'60000'", "int"),
+            ("task.thousands", "(1.5,)", "tuple[int, ...]"),
+            ("task.thousands", "(7)", "tuple[int, ...]"),
         ],
     )
     def test_a_value_of_another_type_is_refused_with_name_value_and_type(
         self, setting, text, expected
     ):
         said = refusal("numbers-en-de", f"{setting}={text}")
-        assert said == f"{setting} is {text!r}; expected a value of type {expected}"
+        about = explained(RECIPES["numbers-en-de"])[setting].about
+        assert said == f"{setting} is {text!r}; expected a value of type {expected} ({about})"
 
     @pytest.mark.parametrize(
         ("setting", "close"),
@@ -304,7 +316,7 @@ class TestOverride:
             ("model.steps", ["training.steps"]),
             ("model.warmup", ["training.warmup"]),
             ("Model.Heads", ["model.heads"]),
-            ("count", ["corpus.count"]),
+            ("count", ["task.count"]),
         ],
     )
     def test_an_unknown_name_is_answered_with_those_that_are_close(self, setting, close):
@@ -315,14 +327,16 @@ class TestOverride:
         assert set(close) <= set(names) <= set(settings(RECIPES["numbers-en-de"]))
         assert len(names) <= 3
 
-    @pytest.mark.parametrize("setting", ["", "xyzzy", "model", "model.vocab_size", "training."])
+    @pytest.mark.parametrize(
+        "setting", ["", "xyzzy", "model", "model.vocab_size", "model.pad_id", "training."]
+    )
     def test_what_is_close_to_nothing_is_answered_all_the_same(self, setting):
         said = refusal("copy", f"{setting}=5")
         assert said.startswith(f"copy has no setting {setting!r}; there is ")
-        assert re.search(r"(corpus|model|training)\.\w+", said)
+        assert re.search(r"(task|model|training)\.\w+", said)
 
     def test_a_setting_of_another_recipe_is_unknown_to_this_one(self):
-        assert "no setting 'corpus.merges'" in refusal("copy", "corpus.merges=5")
+        assert "no setting 'task.merges'" in refusal("copy", "task.merges=5")
 
     @pytest.mark.parametrize("text", ["training.steps", "", "5"])
     def test_an_assignment_without_a_value_is_shown_how(self, text):
@@ -335,8 +349,8 @@ class TestOverride:
             ("training.steps", "0"), ("training.average", "-3"), ("training.micro_batches", "0"),
             ("training.label_smoothing", "1"), ("training.precision", "half"),
             ("model.d_model", "0"), ("model.dropout", "1.5"), ("model.norm", "batch"),
-            ("model.pad_id", "-1"), ("model.max_length", "0"), ("corpus.pairs", "0"),
-            ("corpus.pairs", "-5"),
+            ("task.merges", "-1"), ("model.max_length", "0"), ("task.pairs", "0"),
+            ("task.pairs", "-5"),
         ],
     )
     def test_a_value_that_can_not_be_is_refused_by_its_name(self, setting, text):
@@ -411,19 +425,130 @@ class TestRoundTrip:
         )
         model = replace(recipe.model, d_k=d_k, norm=norm)
         changed = replace(
-            recipe, training=training, model=model, corpus=Numbers(thousands=tuple(thousands))
+            recipe, training=training, model=model, task=Numbers(thousands=tuple(thousands))
         )
         lines = [f"{setting}={value}" for setting, value in settings(changed).items()]
         assert override(recipe, lines) == changed
-
-    @given(folder=st.text().filter(lambda text: text.lower().strip() != "none"))
-    def test_whatever_the_folder_is_called(self, folder):
-        recipe = replace(RECIPES["wmt14-en-de-base"], corpus=replace(EN_DE, data_dir=folder))
-        lines = [f"{setting}={value}" for setting, value in settings(recipe).items()]
-        assert override(RECIPES["wmt14-en-de-base"], lines) == recipe
 
     @named
     def test_settings_are_plain_values_that_json_keeps(self, name):
         found = settings(RECIPES[name])
         again = json.loads(json.dumps(found))
         assert {k: tuple(v) if isinstance(v, list) else v for k, v in again.items()} == found
+
+
+OWN = own_files(["a.en", "a.de"], ["b.tsv"], ["c.en.gz", "c.de"], "en", "de")
+EVERY = [*RECIPES.values(), OWN]
+
+
+class TestDocument:
+    @pytest.mark.parametrize("recipe", EVERY, ids=lambda recipe: recipe.name)
+    def test_the_whole_recipe_is_read_back_from_json(self, recipe):
+        document = json.loads(json.dumps(as_document(recipe)))
+        assert from_document(document, "it") == recipe
+        other = override(recipe, ["training.betas=(0.5, 0.75)", "model.d_ff=31"])
+        assert from_document(json.loads(json.dumps(as_document(other))), "it") == other != recipe
+
+    @pytest.mark.parametrize(
+        ("path", "value", "said"),
+        [
+            ("task", None, "task.kind is None"), ("task.kind", ["copying"], "task.kind"),
+            ("task.kind", "copying", "damaged|'task"), ("task.count", "7", "task.count"),
+            ("task.count", 7.5, "task.count"), ("task.more", 1, "'task.more'"),
+            ("model.d_model", 22.0, "|model"), ("model.heads", 0, "heads is 0"),
+            ("model.rotary", True, "'model.rotary'"), ("training", 3, "training"),
+            ("training.betas", [0.9], "training.betas"), ("training.steps", -1, "steps is -1"),
+            ("name", None, "name"), ("more", 1, "'more'"),
+        ],
+    )
+    def test_a_field_that_can_not_be_is_refused_by_name(self, path, value, said):
+        document = json.loads(json.dumps(as_document(RECIPES["numbers-en-de"])))
+        *within, last = path.split(".")
+        place = document
+        for name in within:
+            place = place[name]
+        place[last] = value
+        if path == "model.d_model":  # 22.0 is no whole number; 22 would be one
+            place[last] = 22.5
+        with pytest.raises(ValueError, match=said) as caught:
+            from_document(document, "some file")
+        assert str(caught.value).startswith("some file ") and "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize("document", [None, [], 3, "copy", {}, {"task": []}])
+    def test_what_is_no_recipe_at_all_is_refused(self, document):
+        with pytest.raises(ValueError, match="^some file is damaged: task.kind is None"):
+            from_document(document, "some file")
+
+
+class TestExplained:
+    @pytest.mark.parametrize("recipe", EVERY, ids=lambda recipe: recipe.name)
+    def test_every_setting_has_its_own_comment(self, recipe):
+        found = explained(recipe)
+        assert {name: setting.value for name, setting in found.items()} == settings(recipe)
+        for name, setting in found.items():
+            assert 3 < len(setting.about) <= 80 and "\n" not in setting.about, name
+            assert not setting.about.endswith("."), name
+        abouts = [setting.about for setting in found.values()]
+        assert len(set(abouts)) == len(abouts)
+
+    def test_comments_stand_above_a_field_or_at_the_end_of_its_line(self):
+        found = comments(Commented)
+        assert found == {
+            "one": "above, in two lines", "two": "at the end, with a # in it",
+            "three": "of a value in brackets", "four": "", "five": "of five, above",
+        }
+
+
+@dataclass(frozen=True)
+class Commented:
+    """Not a # comment of one."""
+
+    # above,
+    # in two lines
+    one: int = 1
+    two: str = "# no comment"  # at the end, with a # in it
+    # of a value in brackets
+    three: tuple[int, ...] = (
+        1,
+        2,  # within
+    )
+    four: int = 4
+    # of five, above
+    five: int = 5
+
+    def method(self) -> int:
+        one = 2  # not of the field
+        return one
+
+
+class TestImpossible:
+    """What can't be is refused when the recipe is made, before anything is read or written."""
+
+    @pytest.mark.parametrize(
+        ("name", "assignment"),
+        [
+            ("numbers-en-de", "task.thousands=(-1,)"), ("numbers-en-de", "task.thousands=(1000,)"),
+            ("numbers-en-de-families", "task.tested=8001"), ("numbers-en-de", "task.source=it"),
+            ("numbers-en-de", "task.count=0"), ("numbers-en-de", "task.tested=0"),
+            ("copy", "task.longest=200000"), ("copy", "task.longest=0"),
+            ("copy", "task.watched=-1"), ("multi30k-en-de", "task.watched=0"),
+            ("multi30k-en-de", "task.merges=-1"), ("multi30k-en-de", "task.merges=10000000"),
+        ],
+    )
+    def test_by_the_fields_name(self, name, assignment):
+        field = assignment.partition("=")[0].removeprefix("task.")
+        assert f"{field} is " in refusal(name, assignment)
+
+    def test_files_are_two_or_one(self):
+        for files in ((), ("a", "b", "c")):
+            with pytest.raises(ValueError, match="expected two files, source and target, or one"):
+                FilesTask(files, ("a",), ("b",))
+
+    def test_a_recipe_that_makes_its_sentences_has_no_files(self):
+        with pytest.raises(ValueError, match="^copy makes its own sentences"):
+            own_files(["a"], ["b"], ["c"], like=RECIPES["copy"])
+
+    def test_special_ids_are_the_tokenizers(self):
+        for recipe in EVERY:
+            special = recipe.model.pad_id, recipe.model.bos_id, recipe.model.eos_id
+            assert special == (Tokenizer.pad_id, Tokenizer.bos_id, Tokenizer.eos_id)

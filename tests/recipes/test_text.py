@@ -5,6 +5,7 @@ and Tatoeba are at hand, a few of their sentences go the same way.
 """
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 
@@ -12,12 +13,13 @@ import pytest
 from msgspec import to_builtins
 from sacrebleu.metrics import BLEU
 
-from annotated.data.corpora import tatoeba_split, text_corpus
+from annotated.data.corpora import tatoeba_split
 from annotated.data.id_file import IdPairs
 from annotated.data.text import Cleaning, tidy
 from annotated.data.tokenizer import SMALLEST, Tokenizer
 from annotated.model import Transformer, TransformerConfig
-from annotated.recipes import RECIPES, Text, override, train
+from annotated.recipes import RECIPES, CorpusTask, override, train
+from annotated.recipes.text import TextData
 from annotated.translation import Translator
 
 MERGES = 97
@@ -47,11 +49,14 @@ def folder(tmp_path_factory, laid_out, sentences):
 
 
 @pytest.fixture
-def corpus(folder):
-    return Text(
-        "multi30k-en-de", MERGES, Cleaning(max_words=37, max_ratio=9.0, max_pieces=53),
-        data_dir=str(folder), any_version=True,
-    )
+def task():
+    cleaning = Cleaning(max_words=37, max_ratio=9.0, max_pieces=53)
+    return CorpusTask("multi30k-en-de", any_version=True, merges=MERGES, cleaning=cleaning)
+
+
+@pytest.fixture
+def corpus(task, folder):
+    return task.open(folder)
 
 
 class Saying(Translator):
@@ -86,10 +91,10 @@ class TestTraining:
 
     @pytest.mark.parametrize("kept", [False, True])
     def test_ids_are_the_cleaned_pairs_and_what_was_left_out_is_said(
-        self, corpus, sentences, tmp_path, kept
+        self, task, folder, sentences, tmp_path, kept
     ):
-        pieces = corpus.tokenizer()
-        short = replace(corpus, cleaning=replace(corpus.cleaning, max_pieces=31))
+        pieces = task.open(folder).tokenizer()
+        short = replace(task, cleaning=replace(task.cleaning, max_pieces=31)).open(folder)
         pairs, left_out = short.training_ids(pieces, 0, tmp_path if kept else None)
         expected = [*sentences[:83], ("two three", "zwei drei"), *sentences[83:173]]
         fits = [p for p in expected if max(len(pieces.encode(text)) for text in p) <= 31]
@@ -106,8 +111,8 @@ class TestTraining:
             assert counts["words"]["read"] == 178 and counts["words"]["tidied"] == 4
             assert counts["pieces"]["too_long"] == len(expected) - len(fits)
 
-    def test_nothing_left_out_is_said_too(self, corpus):
-        clean = replace(corpus, pairs=83)
+    def test_nothing_left_out_is_said_too(self, task, folder):
+        clean = replace(task, pairs=83).open(folder)
         assert clean.training_ids(clean.tokenizer(), 0)[1] == ["83 of 83 training pairs kept"]
 
     def test_a_file_of_ids_is_made_once_and_again_if_it_is_not_whole(
@@ -144,7 +149,10 @@ class TestTraining:
         path.write_text(text, errors="surrogateescape")
         with pytest.raises(ValueError) as caught:
             corpus.training_ids(pieces, 0, tmp_path)
-        assert str(caught.value) == f"{path} is damaged; delete it to have it made again"
+        said_of_it = str(caught.value)
+        starts = f"{path} is damaged: ", f"{path} has a field 'words.red'"
+        assert said_of_it.startswith(starts) and "\n" not in said_of_it
+        assert said_of_it.endswith("; delete it to have it made again")
         path.unlink()
         assert corpus.training_ids(pieces, 0, tmp_path)[1] == said
 
@@ -172,26 +180,67 @@ class TestTraining:
         pairs, _ = corpus.training_ids(pieces, 0, tmp_path)
         assert {source[0] for source, _ in pairs} == {70_000}
 
-    def test_the_first_so_many_pairs_are_read_and_no_more(self, corpus, sentences):
-        few = replace(corpus, pairs=61)
+    def test_the_first_so_many_pairs_are_read_and_no_more(self, task, folder, sentences):
+        few = replace(task, pairs=61).open(folder)
         assert list(few.read()) == list(few.read()) == sentences[:61]
         pairs, said = few.training_ids(few.tokenizer(), 0)
         assert len(pairs) == 61 and said == ["61 of 61 training pairs kept"]
-        assert len(list(replace(corpus, pairs=10**9).read())) == 178
+        assert len(list(replace(task, pairs=10**9).open(folder).read())) == 178
 
     @pytest.mark.parametrize("pairs", [0, -1])
-    def test_no_pairs_at_all_are_refused(self, corpus, pairs):
+    def test_no_pairs_at_all_are_refused(self, task, pairs):
         with pytest.raises(ValueError, match=f"^pairs is {pairs}; expected at least 1"):
-            replace(corpus, pairs=pairs)
+            replace(task, pairs=pairs)
 
-    def test_more_merges_than_the_text_has_are_refused_with_how_many_it_has(self, corpus):
+    def test_more_merges_than_the_text_has_are_refused_with_how_many_it_has(
+        self, task, folder
+    ):
         with pytest.raises(ValueError, match=r"^merges must be at most \d+ for these texts"):
-            replace(corpus, merges=10_000).tokenizer()
+            replace(task, merges=10_000).open(folder).tokenizer()
 
     def test_a_corpus_that_is_nowhere_says_where_to_put_it(self, tmp_path):
-        corpus = replace(RECIPES["wmt14-en-de-base"].corpus, data_dir=str(tmp_path))
+        task = RECIPES["wmt14-en-de-base"].task
         with pytest.raises(FileNotFoundError, match=r"europarl-v7\.tgz and unpack it there"):
-            corpus.tokenizer()
+            task.open(tmp_path)
+
+    @pytest.mark.parametrize("split", ["train", "val", "test_2016_flickr"])
+    def test_so_is_any_of_its_files_before_anything_is_made(
+        self, task, folder, tmp_path, miniature, split
+    ):
+        """Training set, development set and test set: found before the first update."""
+        shutil.copytree(folder, tmp_path / "data")
+        (tmp_path / "data" / "multi30k" / f"{split}.de").unlink()
+        recipe = replace(miniature, task=task)
+        with pytest.raises(FileNotFoundError, match=f"multi30k/{split}.de is in no data folder"):
+            train(recipe, 0, folder=tmp_path / "out", data_dir=tmp_path / "data")
+        assert not (tmp_path / "out").exists()
+        if split == "train":  # a model is tested without it
+            data = task.open(tmp_path / "data", training=False)
+            assert len(data.references) == 21 and len(list(data.dev)) == 17
+
+    @pytest.mark.parametrize("name", ["train", "val", "test_2016_flickr"])
+    def test_so_are_files_without_a_sentence_or_of_unequal_length(
+        self, task, folder, tmp_path, name
+    ):
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        for side in ("en", "de"):
+            path = tmp_path / "multi30k" / f"{name}.{side}"
+            path.write_bytes(b"")
+        with pytest.raises(ValueError, match=f"{name}.en is empty"):
+            task.open(tmp_path)
+        if name != "train":  # the vocabulary reads all of that
+            for side, text in {"en": "one\ntwo\n", "de": "eins\n"}.items():
+                (tmp_path / "multi30k" / f"{name}.{side}").write_text(text)
+            with pytest.raises(ValueError, match=f"{name}.de ends after line 1 but"):
+                task.open(tmp_path)
+
+    def test_so_is_an_empty_sentence_of_the_test_set(self, task, folder, tmp_path):
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        path = tmp_path / "multi30k" / "test_2016_flickr.de"
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join([*lines[:6], " ", *lines[7:]]) + "\n")
+        with pytest.raises(ValueError, match="^sentence 7 of the test set of multi30k-en-de is em"):
+            task.open(tmp_path)
 
 
 class TestNeverCleaned:
@@ -199,12 +248,12 @@ class TestNeverCleaned:
 
     def test_development_pairs_are_all_there(self, corpus, sentences):
         pieces = corpus.tokenizer()
-        pairs = corpus.dev(pieces)
+        pairs = corpus.held_out_ids(pieces)
         expected = [*sentences[173:178], ("many " * 300, "viele " * 290), *sentences[179:190]]
         assert [tuple(map(pieces.decode, pair)) for pair in pairs] == [
             tuple(map(tidy, pair)) for pair in expected
         ]
-        assert corpus.dev(pieces, 7) == pairs[:7]
+        assert corpus.held_out_ids(pieces, 7) == pairs[:7]
         assert len(pairs[5][0]) > 300
 
     def test_test_sentences_are_all_translated(self, corpus, sentences):
@@ -239,16 +288,15 @@ class TestReport:
         assert "case:lc" in metrics["bleu_literature"].signature
         assert "language:de" in metrics["bleu_literature"].signature
         unsure = metrics["perplexity"].value
-        assert unsure == round(corpus.perplexity(translator), 4) > 50
-        assert report.lines == [
-            f"bleu_13a {theirs.score:.2f} on test2016, 21 sentences "
-            f"({metrics['bleu_13a'].signature})",
-            f"bleu_literature {metrics['bleu_literature'].value:.2f} on test2016, 21 sentences "
-            f"({metrics['bleu_literature'].signature})",
-            f"perplexity {unsure:.3f} on val",
+        assert unsure == corpus.perplexity(translator) > 50
+        assert [line.split() for line in report.lines()] == [
+            ["bleu_13a", f"{theirs.score:.6g}", metrics["bleu_13a"].signature],
+            ["bleu_literature", f"{metrics['bleu_literature'].value:.6g}",
+             *metrics["bleu_literature"].signature.split()],
+            ["perplexity", f"{unsure:.6g}"], ["tested", "21"],
         ]
-        assert report.facts == {"test": "test2016", "dev": "val", "metrics": to_builtins(metrics)}
-        assert json.loads(json.dumps(report.facts)) == report.facts
+        document = json.loads(json.dumps(report.document()))
+        assert document == {"metrics": to_builtins(metrics), "tables": {}, "notes": []}
 
     def test_without_sacremoses_there_is_one_bleu_and_a_line_about_the_other(
         self, corpus, sentences, monkeypatch
@@ -261,20 +309,21 @@ class TestReport:
         assert set(report.metrics) == {"bleu_13a", "perplexity", "tested"}
         assert report.metrics == {name: whole.metrics[name] for name in report.metrics}
         assert report.translations == list(answers.values()), "to compute it from elsewhere"
-        *lines, last = report.lines
+        *lines, last = report.lines()
         assert last.startswith("no BLEU of the literature: ") and "pip install sacremoses" in last
-        assert lines == [line for line in whole.lines if "literature" not in line]
+        assert report.document()["notes"] == [last] == report.notes
+        assert [line.split() for line in lines] == [
+            line.split() for line in whole.lines() if "literature" not in line
+        ]
 
     def test_a_look_during_training_is_perplexity_on_the_first_of_the_development_set(
-        self, corpus, monkeypatch
+        self, corpus, task, folder
     ):
         translator = Saying(corpus.tokenizer())
         watched = corpus.watch(translator)
-        assert watched == {"perplexity": round(corpus.perplexity(translator), 4)}
-        monkeypatch.setattr("annotated.recipes.text.WATCHED", 5)
-        fewer = corpus.watch(translator)
-        assert fewer == {"perplexity": round(corpus.perplexity(translator, 5), 4)} != watched
-        assert corpus.say({"perplexity": 12.345}) == "perplexity 12.35 on val"
+        assert watched == {"perplexity": corpus.perplexity(translator)}
+        fewer = replace(task, watched=5).open(folder).watch(translator)
+        assert fewer == {"perplexity": corpus.perplexity(translator, 5)} != watched
 
 
 class TestSeveralReferences:
@@ -285,12 +334,10 @@ class TestSeveralReferences:
         pairs = made(997, 1)
         twice = [(one, other.lower()) for one, other in pairs[::3]]
         laid_out(tmp_path, "tatoeba-en-de", pairs, twice, [pairs[0]])
-        return Text("tatoeba-en-de", MERGES, data_dir=str(tmp_path), any_version=True)
+        return CorpusTask("tatoeba-en-de", any_version=True, merges=MERGES).open(tmp_path)
 
     def test_each_sentence_is_asked_once_and_scored_against_all_its_answers(self, corpus):
-        references = text_corpus(
-            "tatoeba-en-de", corpus.data_dir, any_version=True
-        ).references("test")
+        references = corpus.corpus.references("test")
         assert len(references) > 3 and {len(answers) for _, answers in references} == {1, 2}
         # The second answer where there is one: without its reference it would not be right.
         saying = Saying(corpus.tokenizer(), {asked: known[-1] for asked, known in references})
@@ -305,7 +352,7 @@ class TestSeveralReferences:
 
     def test_no_tested_sentence_is_trained_on(self, corpus):
         trained = {source for source, _ in corpus.read()}
-        tested = {source for source, _ in corpus.corpus().references("test")}
+        tested = {source for source, _ in corpus.corpus.references("test")}
         assert trained and tested and not trained & tested
         assert {tatoeba_split(source) for source in trained} == {"train"}
 
@@ -315,30 +362,19 @@ def test_a_few_hundred_real_pairs_go_all_the_way(name, real_data, tmp_path, monk
     """A model too small to learn much: what counts is that nothing of it can stop a run."""
     monkeypatch.setenv("ANNOTATED_DATA", str(real_data))
     recipe = override(RECIPES[name], [
-        "corpus.pairs=199", "corpus.merges=101", "model.d_model=16", "model.d_ff=23",
+        "task.pairs=199", "task.watched=7", "task.merges=101", "model.d_model=16", "model.d_ff=23",
         "model.heads=2", "model.layers=1", "training.steps=3", "training.average=2",
         "training.average_every=1", "training.batch_tokens=499",
     ])
-    monkeypatch.setattr("annotated.recipes.text.WATCHED", 7)
     run = train(recipe, 0, folder=tmp_path)
     assert run.left_out[0].startswith("199 of 199 training pairs kept")
     assert [list(watched) for watched in run.watched.values()] == [["perplexity"]] * 3
-    corpus = recipe.corpus.corpus()
-    asked = corpus.references(corpus.test)[:11]
-    answers = run.translator.translate([source for source, _ in asked])
+    data = recipe.task.open(training=False)
+    data.references = data.references[:11]  # so that the test takes seconds
+    answers = run.translator.translate([source for source, _ in data.references])
     assert len(answers) == 11
-
-    class Few:
-        """The first of the references, so that the test takes seconds."""
-
-        name, target, dev, test, pairs = corpus.name, corpus.target, corpus.dev, corpus.test, None
-
-        def __init__(self):
-            self.pairs, self.references = corpus.pairs, lambda split: asked
-
-    monkeypatch.setattr(Text, "corpus", lambda self: Few())
-    monkeypatch.setattr(Text, "perplexity", lambda self, translator, count=None: 5.0)
-    report = recipe.corpus.test(run.translator)
+    monkeypatch.setattr(TextData, "perplexity", lambda self, translator, count=None: 5.0)
+    report = data.test(run.translator)
     assert report.translations == answers
     assert {"bleu_13a", "bleu_literature"} < set(report.metrics)
     assert all(0 <= report.metrics[f"bleu_{kind}"].value < 50 for kind in ("13a", "literature"))

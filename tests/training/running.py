@@ -28,21 +28,20 @@ os.environ["OMP_NUM_THREADS"] = "1"
 from safetensors.torch import save, save_file
 
 from annotated.model import TransformerConfig
-from annotated.recipes import Copying, Recipe, exact, train
+from annotated.recipes import Copying, Recipe, train
 from annotated.training import Trainer, TrainingConfig, World, states
 
 SEED = 3
 LIMIT = 300  # seconds, after which a process ends itself, whoever waits for it or for whom it waits
 RECIPE = Recipe(
     "miniature", "three letters at most",
-    Copying(count=101, longest=3),
+    Copying(count=101, longest=3, watched=2),
     TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1, dropout=0.3),
     TrainingConfig(
         steps=13, batch_tokens=124, micro_batches=4, length_noise=3.0, warmup_steps=5, average=3,
         average_every=3,
     ),
 )
-exact.WATCHED = 2
 
 
 def run(folder: Path, stop_after: int = 0) -> None:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from annotated.model import Transformer, TransformerConfig
-from annotated.recipes import Copying, Recipe, exact, train
+from annotated.recipes import Copying, Recipe, train
 from annotated.training import Trainer, TrainingConfig
 from annotated.training.states import MODEL, MOMENTS, InFolder
 
@@ -258,10 +258,6 @@ def log_of(folder):
 
 
 class TestRecipe:
-    @pytest.fixture(autouse=True)
-    def few(self, monkeypatch):
-        monkeypatch.setattr(exact, "WATCHED", 2)
-
     def test_stopped_and_resumed_it_leaves_the_files_of_one_that_was_not(self, tmp_path):
         whole, parts = tmp_path / "whole", tmp_path / "parts"
         one = train(RECIPE, 3, folder=whole)
@@ -356,7 +352,7 @@ class TestKill:
             assert ours.pop("log.jsonl")
             for name in [name for name in ours if name.startswith(".")]:
                 # What write_atomically had begun in the run's own folder; none among the states.
-                assert re.fullmatch(r"\.(corpus|tokenizer|log)\.jsonl?\.\w+\.part", name)
+                assert re.fullmatch(r"\.(task|tokenizer|log)\.jsonl?\.\w+\.part", name)
                 del ours[name]
             assert ours == expected, found
 

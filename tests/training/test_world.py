@@ -172,7 +172,7 @@ class TestTogether:
 
 # As the book prints it, but for sizes: no look at the model and no end within a test's patience.
 SETTINGS = [
-    "corpus.count=499", "corpus.longest=3", "model.d_model=22", "model.d_ff=29", "model.heads=2",
+    "task.count=499", "task.longest=3", "model.d_model=22", "model.d_ff=29", "model.heads=2",
     "model.d_k=11", "model.d_v=11", "model.layers=1", "model.dropout=0.3", "training.steps=100000",
     "training.batch_tokens=122", "training.micro_batches=2",
 ]

@@ -69,10 +69,9 @@ def small(monkeypatch):
     )
     model = TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1)
     recipe = replace(
-        PLAIN, corpus=Copying(count=211, longest=3), model=model, training=training
+        PLAIN, task=Copying(count=211, longest=3, tested=53), model=model, training=training
     )
     monkeypatch.setitem(RECIPES, "numbers-en-de", recipe)
-    monkeypatch.setattr(ablations, "TESTED", 53)
     return recipe
 
 

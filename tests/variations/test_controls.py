@@ -20,8 +20,8 @@ from annotated.model import (
     sinusoidal_encoding,
 )
 from annotated.recipes import RECIPES, Report, settings, train
-from annotated.recipes.corpus import batches_of
 from annotated.recipes.exact import encoded
+from annotated.recipes.task import batches_of
 from annotated.translation.search import greedy_search
 from annotated.variations import controls
 from annotated.variations.controls import (
@@ -32,7 +32,6 @@ from annotated.variations.controls import (
     NoEncoderPositions,
     NoScale,
     control,
-    longer,
     main,
     same_bag,
     with_control,
@@ -262,19 +261,20 @@ class TestControls:
 
 class TestNumbers:
     def test_nothing_longer_than_five_digits_is_trained_on_or_held_out(self):
-        corpus = RECIPES[RECIPE].corpus
+        corpus = RECIPES[RECIPE].task
         assert max(example.group for example in corpus.training(0)) == 5
         assert max(example.group for example in corpus.held_out(1000, 1)) == 5
         assert not any(corpus.trained_on(n) for n in (100_000, 999_999, 342))
         assert corpus.trained_on(345) and not numbers.held_out(345)
 
     def test_the_longer_ones_are_held_out_and_all_different(self):
-        found = longer(53, 0)
-        assert len(set(found)) == 53
-        assert all(100_000 <= n < 1_000_000 and numbers.held_out(n) for n in found)
+        found = [example.source for example in replace(RECIPES[RECIPE].task).held_out_longer()]
+        assert len(set(found)) == len(found) == 200
+        held_out = {numbers.spell(n, "en") for n in range(100_000, 10**6) if numbers.held_out(n)}
+        assert set(found) <= held_out
 
     def test_the_two_numbers_of_a_pair_are_one_bag_in_two_orders(self):
-        corpus = RECIPES[RECIPE].corpus
+        corpus = RECIPES[RECIPE].task
         tokenizer, pairs = corpus.tokenizer(), same_bag()
         assert (204, 402) in [tuple(sorted(pair)) for pair in pairs] and len(pairs) == 36
         for pair in pairs:
@@ -284,10 +284,10 @@ class TestNumbers:
     @pytest.mark.parametrize("digits", [0, -1, 7, 10**12])
     def test_what_is_no_number_of_digits_is_refused(self, digits):
         with pytest.raises(ValueError, match=f"digits is {digits}; expected 1 to 6"):
-            replace(RECIPES[RECIPE].corpus, digits=digits)
+            replace(RECIPES[RECIPE].task, digits=digits)
 
     def test_families_of_longer_numbers_are_left_out_and_refused_if_they_are_all(self):
-        corpus = replace(RECIPES[RECIPE].corpus, thousands=(7, 99, 100))
+        corpus = replace(RECIPES[RECIPE].task, thousands=(7, 99, 100))
         tested = corpus.held_out(2000, 1)  # all there are
         assert {example.group for example in tested} == {4, 5}
         with pytest.raises(ValueError, match=r"digits is 5; too few for thousands of \(100,\)"):
@@ -301,12 +301,10 @@ def small(monkeypatch):
     training = replace(recipe.training, steps=20, warmup_steps=7, batch_tokens=211, average=2,
                        average_every=2)
     model = TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1)
-    corpus = replace(recipe.corpus, count=499)
+    task = replace(recipe.task, count=499, tested=23, longer=7)
     monkeypatch.setitem(
-        RECIPES, RECIPE, replace(recipe, corpus=corpus, model=model, training=training)
+        RECIPES, RECIPE, replace(recipe, task=task, model=model, training=training)
     )
-    monkeypatch.setattr(controls, "LONGER", 7)
-    monkeypatch.setattr("annotated.recipes.exact.TESTED", 23)
 
 
 class TestRun:
@@ -323,9 +321,9 @@ class TestRun:
         assert all(0 <= share <= 1 for share in record.column("token_accuracy"))
 
     def test_the_share_foreseen_is_of_the_batches_given_and_changes_as_it_learns(self, small):
-        recipe, report = RECIPES[RECIPE], Report({"old": records.Metric(7.0)}, [], {})
+        recipe, report = RECIPES[RECIPE], Report({"old": records.Metric(7.0)})
         made = train(recipe, 0).translator
-        seen = batches_of(encoded(recipe.corpus.held_out(11, 1), made.tokenizer), made.tokenizer)
+        seen = batches_of(encoded(recipe.task.held_out(11, 1), made.tokenizer), made.tokenizer)
         found = controls.with_control_metrics(report, made, seen).metrics
         measured = found["token_accuracy"].value
         assert 0 < measured == round(token_accuracy(made.model, seen), 4) < 1

@@ -76,7 +76,6 @@ def execute(book: NotebookNode, folder: Path, cell_timeout: int = CELL_TIMEOUT) 
         kernel_manager_class=_KernelManager,
         timeout=cell_timeout,
         record_timing=False,
-        coalesce_streams=True,  # pieces of one stream become one
         force_raise_errors=True,
         skip_cells_with_tag="",  # no tag exempts a cell
         resources={"metadata": {"path": str(folder)}},

@@ -29,13 +29,15 @@ FOLDED = {
 
 
 def normalise(book: NotebookNode) -> NotebookNode:
-    """The notebook in normal form: fixed metadata. Changes it in place."""
+    """The notebook in normal form: fixed metadata, merged streams. Changes it in place."""
     book.nbformat, book.nbformat_minor = 4, 5
     kept = {key: book.metadata[key] for key in ("book", "mystnb") if key in book.metadata}
     kept |= {"kernelspec": KERNELSPEC, "language_info": LANGUAGE_INFO}
     book.metadata = nbformat.from_dict(kept)
     for cell in book.cells:
         cell.metadata = nbformat.from_dict(_cell_metadata(cell.metadata))
+        if cell.cell_type == "code":
+            cell.outputs = _merged(cell.outputs)
         if cell.cell_type == "markdown" and not cell.get("attachments", True):
             del cell["attachments"]
     return book
@@ -50,6 +52,20 @@ def _cell_metadata(metadata: dict) -> dict:
     folded = {key: True for tag in tags for key in FOLDED.get(tag, ())}
     parts = {"tags": tags, "mystnb": mystnb, "jupyter": folded}
     return {key: value for key, value in parts.items() if value}
+
+
+def _merged(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Pieces of one stream that follow each other become one; empty ones go."""
+    merged: list[NotebookNode] = []
+    for output in outputs:
+        if output.output_type == "stream" and not output.text:
+            continue
+        last = merged[-1] if merged else None
+        if last and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            merged.append(output)
+    return merged
 
 
 def load(path: Path) -> NotebookNode:

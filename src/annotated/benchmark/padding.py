@@ -10,14 +10,13 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 
 from annotated import machine, records
 from annotated.commands import RecordParser
 from annotated.data.batches import (
-    Pair,
+    IdPair,
     batch_plan,
     collate,
     fixed_batches,
@@ -35,10 +34,10 @@ BUDGETS = (4096, 25_000)  # beside the recipe's own
 LENGTH_NOISES = (0.0, 1.0, 2.0, 6.0, RANDOM)
 SAMPLE, ROUNDS = 2000, 5  # pairs that are trained on to be timed, and how often
 
-Batches = list[list[Pair]]
+Batches = list[list[IdPair]]
 
 
-def schemes(pairs: Sequence[Pair], budget: int, seed: int) -> dict[str, Batches]:
+def schemes(pairs: Sequence[IdPair], budget: int, seed: int) -> dict[str, Batches]:
     """§5.1: one epoch in four schemes: fixed size or budget, in random order or sorted by length.
 
     The fixed size is the one that makes as many batches as the budget does
@@ -64,7 +63,7 @@ def tokens(batches: Batches) -> list[int]:
     return [int((1 + pair_lengths(batch)[:, 1]).sum()) for batch in batches]
 
 
-def speed(recipe: Recipe, pairs: Sequence[Pair], seed: int) -> dict[str, float]:
+def speed(recipe: Recipe, pairs: Sequence[IdPair], seed: int) -> dict[str, float]:
     """Target tokens in a second of processor time, for each of the `schemes`.
 
     The recipe's model is trained on the same pairs in each scheme, in turns; the
@@ -87,7 +86,7 @@ def speed(recipe: Recipe, pairs: Sequence[Pair], seed: int) -> dict[str, float]:
     return {scheme: total / statistics.median(seconds) for scheme, seconds in taken.items()}
 
 
-def measures(pairs: Sequence[Pair], budget: int, seed: int) -> list[Row]:
+def measures(pairs: Sequence[IdPair], budget: int, seed: int) -> list[Row]:
     """For each of the `schemes`, what is padding, and how uneven batches are."""
     rows = []
     for scheme, batches in schemes(pairs, budget, seed).items():
@@ -105,7 +104,7 @@ def measures(pairs: Sequence[Pair], budget: int, seed: int) -> list[Row]:
     return rows
 
 
-def length_noises(pairs: Sequence[Pair], budgets: Sequence[int], seed: int) -> list[Row]:
+def length_noises(pairs: Sequence[IdPair], budgets: Sequence[int], seed: int) -> list[Row]:
     """Padding for each budget and length_noise."""
     rows = []
     for budget in budgets:
@@ -122,9 +121,8 @@ def length_noises(pairs: Sequence[Pair], budgets: Sequence[int], seed: int) -> l
 def padding_record(recipe: Recipe, seed: int, command: str) -> Record:
     """All that is measured here on the training pairs of a recipe."""
     start = time.perf_counter()
-    tokenizer = recipe.corpus.tokenizer()
-    pairs, _ = recipe.corpus.training_ids(tokenizer, seed)
-    recipe = replace(recipe, model=replace(recipe.model, vocab_size=tokenizer.vocab_size))
+    data = recipe.task.open()
+    pairs, _ = data.training_ids(data.tokenizer(), seed)
     budget = recipe.training.batch_tokens
     rows = measures(pairs, budget, seed)
     noises = length_noises(pairs, sorted({budget, *BUDGETS}), seed)

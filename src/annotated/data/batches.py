@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-Pair = tuple[list[int], list[int]]
+IdPair = tuple[list[int], list[int]]
 Lengths = Int[np.ndarray, "pairs 2"]
 Places = Int[np.ndarray, "_sentences"]  # _: each its own number
 
@@ -39,7 +39,7 @@ def pad(rows: Sequence[list[int]], pad_id: int) -> Int[Tensor, "rows width"]:
     return torch.tensor(padded, dtype=torch.int64)
 
 
-def collate(pairs: Sequence[Pair], pad_id: int, bos_id: int, eos_id: int) -> Batch:
+def collate(pairs: Sequence[IdPair], pad_id: int, bos_id: int, eos_id: int) -> Batch:
     """One batch of these pairs of ids, with their special ids added.
 
     `pairs` hold no special id; `pad_id` fills up short rows, `bos_id` begins
@@ -53,9 +53,9 @@ def collate(pairs: Sequence[Pair], pad_id: int, bos_id: int, eos_id: int) -> Bat
 
 
 def token_batches(
-    pairs: Sequence[Pair], budget: int, seed: int, epoch: int = 0,
+    pairs: Sequence[IdPair], budget: int, seed: int, epoch: int = 0,
     length_noise: float = 0.0, skip: int = 0,
-) -> Iterator[list[Pair]]:
+) -> Iterator[list[IdPair]]:
     """One epoch: every pair once, in batches of at most `budget` tokens.
 
     The budget holds on each side, padding included, with one special id a
@@ -70,9 +70,9 @@ def token_batches(
 
 
 def micro_batches(
-    pairs: Sequence[Pair], budget: int, seed: int, length_noise: float = 0.0,
+    pairs: Sequence[IdPair], budget: int, seed: int, length_noise: float = 0.0,
     start: int = 0, every: int = 1,
-) -> Iterator[list[Pair]]:
+) -> Iterator[list[IdPair]]:
     """Epoch after epoch of token_batches, without end, from place `start`.
 
     `pairs`, `budget`, `seed` and `length_noise` are those of token_batches.
@@ -98,7 +98,7 @@ def shuffled(batches: Sequence[Places], rng: np.random.PCG64) -> list[Places]:
     return [batches[i] for i in order.tolist()]
 
 
-def pair_lengths(pairs: Sequence[Pair]) -> Lengths:
+def pair_lengths(pairs: Sequence[IdPair]) -> Lengths:
     """(source, target) lengths: as they lie in a file of ids, or counted."""
     if hasattr(pairs, "lengths"):
         return pairs.lengths
@@ -178,7 +178,7 @@ class Padding(NamedTuple):
     both: float
 
 
-def padding_of(batches: Iterable[Sequence[Pair]]) -> Padding:
+def padding_of(batches: Iterable[Sequence[IdPair]]) -> Padding:
     """§5.1: how much of the padded batches is padding.
 
     Each sentence counts with its one special id. No batches waste nothing.
@@ -199,9 +199,9 @@ def padding_of_lengths(batches: Iterable[Lengths]) -> Padding:
 
 
 def fixed_batches(
-    pairs: Sequence[Pair], size: int, seed: int, epoch: int = 0,
+    pairs: Sequence[IdPair], size: int, seed: int, epoch: int = 0,
     length_noise: float = 0.0,
-) -> Iterator[list[Pair]]:
+) -> Iterator[list[IdPair]]:
     """Not in the paper: as token_batches, but `size` pairs a batch.
 
     What a budget of tokens is measured against; `seed`, `epoch` and

@@ -10,7 +10,7 @@ from shutil import copyfileobj
 
 import numpy as np
 
-from annotated.data.batches import Pair
+from annotated.data.batches import IdPair
 from annotated.files import replacing
 
 # The file: a header; the ids of each pair, those of its source first, filled up to 8 bytes; an
@@ -22,7 +22,7 @@ _IDS = {2: np.dtype("<u2"), 4: np.dtype("<i4")}
 _BLOCK = 1 << 16  # ids that are held at a time, about
 
 
-def write_ids(path: str | PathLike[str], pairs: Iterable[Pair], vocab_size: int = 1 << 16) -> int:
+def write_ids(path: str | PathLike[str], pairs: Iterable[IdPair], vocab_size: int = 1 << 16) -> int:
     """Write the pairs as they stream by; returns how many there were.
 
     An id takes two bytes if `vocab_size` allows it, else four; a pair 16 more. The file appears
@@ -59,7 +59,7 @@ def write_ids(path: str | PathLike[str], pairs: Iterable[Pair], vocab_size: int 
     return count
 
 
-def _blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+def _blocks(pairs: Iterable[IdPair]) -> Iterator[list[IdPair]]:
     """Some pairs at a time: enough to be quick, few enough to be held."""
     block, size = [], 0
     for pair in pairs:

@@ -15,7 +15,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any, BinaryIO
 from unicodedata import normalize
 
-Pair = tuple[str, str]
+TextPair = tuple[str, str]
 File = str | PathLike[str]
 
 # A line is all that is ever held of a file; one of this many bytes is no sentence.
@@ -128,14 +128,14 @@ class Pairs:
     ) -> None:
         self.parts, self.keep = parts, keep
 
-    def __iter__(self) -> Iterator[Pair]:
+    def __iter__(self) -> Iterator[TextPair]:
         for part in self.parts:
             one = not isinstance(part, tuple)
             rows = _two_columns(part) if one else _two_files(*part)
             yield from (pair for pair in rows if self.keep(pair[0]))
 
 
-def _two_files(source: File, target: File) -> Iterator[Pair]:
+def _two_files(source: File, target: File) -> Iterator[TextPair]:
     both = zip_longest(lines(source), lines(target))
     for number, (here, there) in enumerate(both):
         if here is None or there is None:
@@ -147,7 +147,7 @@ def _two_files(source: File, target: File) -> Iterator[Pair]:
         yield here, there
 
 
-def _two_columns(path: File) -> Iterator[Pair]:
+def _two_columns(path: File) -> Iterator[TextPair]:
     for number, line in enumerate(lines(path), 1):
         columns = line.split("\t")
         if len(columns) < 2:
@@ -155,7 +155,7 @@ def _two_columns(path: File) -> Iterator[Pair]:
         yield columns[0], columns[1]
 
 
-def texts(pairs: Iterable[Pair]) -> Iterator[str]:
+def texts(pairs: Iterable[TextPair]) -> Iterator[str]:
     """Both sides of each pair: what a shared vocabulary is learned from."""
     for pair in pairs:
         yield from pair
@@ -201,21 +201,18 @@ class Cleaning:
     """Which pairs are trained on. Test sets are never cleaned.
 
     A pair with an empty side is always dropped: it has nothing to learn from.
-
-    tidy: Not in the paper: texts go through `tidy`.
-    max_words: Not in the paper: drop if a side has more words.
-    max_ratio: Not in the paper: drop if a side has more than so many times
-        the other's words.
-    max_pieces: Not in the paper: drop if a side has more pieces. The paper's
-        code had a limit of 256 (tensor2tensor, max_length).
     """
 
+    # Not in the paper: white space and accents in one form (`tidy`)
     tidy: bool = True
+    # Not in the paper: drop a pair with more words on a side
     max_words: int | None = None
+    # Not in the paper: drop a pair with so many times the other side's words
     max_ratio: float | None = None
+    # drop a pair with more pieces on a side; 256 in the paper's code
     max_pieces: int | None = None
 
-    def of_texts(self, pairs: Iterable[Pair]) -> "Cleaned":
+    def of_texts(self, pairs: Iterable[TextPair]) -> "Cleaned":
         """Sentence pairs that keep the rules about words."""
         rules = self.max_words, self.max_ratio, tidy if self.tidy else None
         return Cleaned(pairs, count_words, *rules)

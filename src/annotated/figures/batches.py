@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from annotated.data.batches import Pair, pair_lengths
+from annotated.data.batches import IdPair, pair_lengths
 from annotated.figures.style import BLUE, GREEN, ORANGE, RED, figure, style
 
 GAP = 2  # empty columns between two rectangles
@@ -15,7 +15,7 @@ LINES = ((BLUE, "o", "-"), (GREEN, "s", "--"), (ORANGE, "^", ":"))
 
 
 def packed_batches(
-    ways: Mapping[str, Sequence[Sequence[Pair]]], side: int = 0
+    ways: Mapping[str, Sequence[Sequence[IdPair]]], side: int = 0
 ) -> Figure:
     """One panel a way of making batches; one rectangle a batch, drawn to one scale.
 
@@ -39,7 +39,7 @@ def packed_batches(
     return fig
 
 
-def packed(batches: Sequence[Sequence[Pair]], side: int) -> Float[np.ndarray, "rows columns 3"]:
+def packed(batches: Sequence[Sequence[IdPair]], side: int) -> Float[np.ndarray, "rows columns 3"]:
     """The rectangles side by side, as colours, the first row at the bottom."""
     lengths = [np.sort(1 + pair_lengths(batch)[:, side])[::-1] for batch in batches]
     height, width = max(map(len, lengths)), sum(GAP + int(rows[0]) for rows in lengths) - GAP

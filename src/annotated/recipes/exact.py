@@ -1,4 +1,4 @@
-"""Corpora made from a seed, where each sentence has one right translation."""
+"""Tasks made from a seed, where each sentence has one right translation."""
 
 import random
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from annotated.analysis.scores import perplexity
 from annotated.data import copying, numbers
-from annotated.data.batches import Pair
-from annotated.data.tokenizer import Tokenizer
-from annotated.recipes.corpus import Report, as_ids, batches_of
+from annotated.data.batches import IdPair
+from annotated.data.files import Folder
+from annotated.data.tokenizer import SMALLEST, Tokenizer
+from annotated.recipes.task import Report, as_ids, batches_of, check_range
 from annotated.records import as_metrics
 from annotated.translation import Translator
 
-TESTED, TEST_SEED = 1000, 1_000_000  # held-out examples a report rests on, and their seed
-WATCHED = 100  # examples translated now and then during training
+TEST_SEED = 1_000_000  # of the held-out examples that a report rests on
 
 
 class Example(NamedTuple):
@@ -54,83 +54,111 @@ def score(translator: Translator, examples: Sequence[Example]) -> Score:
     )
 
 
-def encoded(examples: Sequence[Example], tokenizer: Tokenizer) -> list[Pair]:
+def encoded(examples: Sequence[Example], tokenizer: Tokenizer) -> list[IdPair]:
     """Examples as pairs of ids, none special."""
     return list(as_ids(((example.source, example.target) for example in examples), tokenizer))
 
 
-class Exact:
-    """Training and testing of a corpus with one right answer a sentence.
+@dataclass(frozen=True, kw_only=True)
+class ExactTask:
+    """Training and testing of a task with one right answer a sentence.
 
-    A subclass has `tokenizer()`, `training(seed)`, `held_out(count,
-    seed)` and `groups`, what `Example.group` counts.
+    A subclass has `count`, `tokenizer()`, `training(seed)`, `held_out(count,
+    seed)` and `groups`, what `Example.group` counts. It is its own data.
     """
 
-    groups: str
+    # held-out examples that a report rests on
+    tested: int = 1000
+    # held-out examples translated at each look during training
+    watched: int = 100
+
+    def __post_init__(self):
+        check_range(self, "count", 1, 10**8)
+        check_range(self, "tested", 1, 100_000)
+        check_range(self, "watched", 1, 100_000)
+
+    def open(self, data_dir: Folder = None, training: bool = True) -> "ExactTask":
+        """Nothing has to be found."""
+        return self
 
     def training_ids(
         self, tokenizer: Tokenizer, seed: int, folder: Path | None = None
-    ) -> tuple[list[Pair], list[str]]:
+    ) -> tuple[list[IdPair], list[str]]:
         """All in memory; nothing is left out."""
         return encoded(self.training(seed), tokenizer), []
 
+    def held_out_ids(self, tokenizer: Tokenizer, count: int | None = None) -> list[IdPair]:
+        """The first examples that a report rests on."""
+        return encoded(self.held_out(count or self.tested, TEST_SEED), tokenizer)
+
     def watch(self, translator: Translator) -> dict[str, float]:
         """The share of some held-out examples that is right."""
-        examples = self.held_out(WATCHED, TEST_SEED)
+        examples = self.held_out(self.watched, TEST_SEED)
         return {"accuracy": score(translator, examples).accuracy}
 
-    def say(self, watched: dict[str, float]) -> str:
-        return f"{watched['accuracy']:.0%} of {WATCHED} unseen sentences right"
-
     def test(self, translator: Translator) -> Report:
-        """Exact match by group, and perplexity, on what is never trained on."""
-        examples = self.held_out(TESTED, TEST_SEED)
+        """Exact match, in all and by group, and perplexity, on what is never trained on."""
+        examples = self.held_out(self.tested, TEST_SEED)
         result = score(translator, examples)
         pairs = encoded(examples, translator.tokenizer)
-        unsure = perplexity(translator.model, batches_of(pairs, translator.tokenizer))
+        value = perplexity(translator.model, batches_of(pairs, translator.tokenizer))
         metrics = as_metrics({
-            "exact": result.accuracy, "tested": result.total, "perplexity": round(unsure, 4),
+            "exact": result.accuracy, "tested": result.total, "perplexity": round(value, 4),
         })
-        rows = []
-        lines = [
-            f"{result.right} of {result.total} held-out sentences exactly right "
-            f"({result.accuracy:.1%})"
+        rows = [
+            {self.groups: group, "exact": round(right / total, 4)}
+            for group, (right, total) in result.by_group.items()
         ]
-        for group, (right, total) in result.by_group.items():
-            rows.append({self.groups: group, "exact": round(right / total, 4)})
-            lines.append(f"  {group:2} {self.groups}: {right} of {total}")
-        facts = {
-            "right": result.right, "total": result.total, "accuracy": result.accuracy,
-            f"by_{self.groups}": {
-                group: {"right": right, "total": total}
-                for group, (right, total) in result.by_group.items()
-            },
-        }
-        return Report(metrics, lines, facts, tables={f"exact_by_{self.groups}": rows})
+        return Report(metrics, {f"exact_by_{self.groups}": rows})
 
 
 @dataclass(frozen=True)
-class Numbers(Exact):
-    """Integers below a million, spelled out in two languages.
+class Numbers(ExactTask):
+    """Integers below a million, spelled out in two languages."""
 
-    `thousands` names thousands parts (n // 1000) of which not one number is
-    trained on; `held_out` then draws from these families alone. Numbers of
-    more than `digits` digits are neither trained on nor held out.
-    """
-
+    # language that is translated from: en, de or fr
     source: str = "en"
+    # language that is translated to: en, de or fr
     target: str = "de"
+    # examples in the training set, drawn from the seed
     count: int = 60_000
+    # n // 1000 of numbers never trained on; tests draw from them alone
     thousands: tuple[int, ...] = ()
+    # most digits of a number that is trained on or tested
     digits: int = len(numbers.DIGIT_WEIGHTS)
+    # held-out numbers of more digits, for measures of what was never trained on
+    longer: int = 200
     groups = "digits"
 
     def __post_init__(self):
-        most = len(numbers.DIGIT_WEIGHTS)
-        if not 1 <= self.digits <= most:
-            raise ValueError(f"digits is {self.digits}; expected 1 to {most}")
+        super().__post_init__()
+        for name in ("source", "target"):
+            if getattr(self, name) not in numbers.LANGUAGES:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; expected one of {numbers.LANGUAGES}"
+                )
+        check_range(self, "digits", 1, len(numbers.DIGIT_WEIGHTS))
+        check_range(self, "longer", 1, 10_000)
+        for part in self.thousands:
+            if not 0 <= part < numbers.LIMIT // 1000:
+                raise ValueError(f"thousands is {self.thousands}; expected each from 0 to 999")
         if self.thousands and 1000 * min(self.thousands) >= 10**self.digits:
             raise ValueError(f"digits is {self.digits}; too few for thousands of {self.thousands}")
+        if self.thousands and max(self.tested, self.watched) > len(self.families):
+            raise ValueError(
+                f"tested is {self.tested}, watched {self.watched}; of thousands "
+                f"{self.thousands} there are {len(self.families)} numbers"
+            )
+
+    @property
+    def families(self) -> list[int]:
+        """The numbers of `thousands`, none of which is trained on."""
+        return [1000 * part + rest for part in self.thousands for rest in range(1000)
+                if 1000 * part < 10**self.digits]
+
+    @property
+    def vocab_size(self) -> int:
+        return SMALLEST + numbers.MERGES
 
     def tokenizer(self) -> Tokenizer:
         texts = numbers.vocabulary_texts(self.source, self.target, self.trained_on)
@@ -142,12 +170,16 @@ class Numbers(Exact):
     def held_out(self, count: int, seed: int) -> list[Example]:
         """All different: of one and two digits there are only eleven."""
         if self.thousands:
-            families = [1000 * part + rest for part in self.thousands for rest in range(1000)
-                        if 1000 * part < 10**self.digits]
-            return self.examples(random.Random(seed).sample(families, count))
+            return self.examples(random.Random(seed).sample(self.families, count))
         most = 10**self.digits
         drawn = numbers.different(count, seed, lambda n: n < most and numbers.held_out(n))
         return self.examples(drawn)
+
+    def held_out_longer(self) -> list[Example]:
+        """`longer` different examples of more digits than any that is trained on."""
+        least = 10**self.digits
+        longer = lambda n: n >= least and numbers.held_out(n)  # noqa: E731
+        return self.examples(numbers.different(self.longer, TEST_SEED, longer))
 
     def in_family(self, number: int) -> bool:
         return number // 1000 in self.thousands
@@ -162,12 +194,22 @@ class Numbers(Exact):
 
 
 @dataclass(frozen=True)
-class Copying(Exact):
+class Copying(ExactTask):
     """Letters to repeat: a trained model must be exact."""
 
+    # examples in the training set, drawn from the seed
     count: int = 40_000
+    # most letters of a sequence
     longest: int = 10
     groups = "letters"
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_range(self, "longest", 1, 1000)
+
+    @property
+    def vocab_size(self) -> int:
+        return SMALLEST + len(ascii_lowercase)
 
     def tokenizer(self) -> Tokenizer:
         return Tokenizer.train([" ".join(ascii_lowercase)] * 2, merges=len(ascii_lowercase))

@@ -2,34 +2,57 @@
 
 import ast
 import difflib
+import inspect
+import io
 import math
+import textwrap
+import tokenize
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from annotated import paper
-from annotated.data.tokenizer import SMALLEST
+from annotated.data.tokenizer import SMALLEST, Tokenizer
+from annotated.files import converted
 from annotated.model import TransformerConfig
-from annotated.recipes.corpus import Corpus
 from annotated.recipes.exact import Copying, Numbers
-from annotated.recipes.text import Text
+from annotated.recipes.task import Task
+from annotated.recipes.text import CorpusTask, FilesTask
 from annotated.training import TrainingConfig
+
+AnyTask = TypeVar("AnyTask", bound=Task)
+# Of the model's configuration, what the task's tokenizer decides: no settings.
+VOCABULARY = ("vocab_size", "pad_id", "bos_id", "eos_id")
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Everything that a run needs but a seed.
+class Recipe(Generic[AnyTask]):
+    """Everything that a run needs but a seed, and a folder where files lie.
 
-    The model's vocab_size is the tokenizer's, whatever `model` says.
+    The model's vocabulary and special ids are those of the task's tokenizer,
+    whatever was given.
     """
 
+    # name, in commands and records
     name: str
+    # what it trains, in a few words
     about: str
-    corpus: Corpus
+    # what is learned, from which sentences, and how it is tested
+    task: AnyTask
+    # the model's sizes and choices
     model: TransformerConfig = field(default_factory=TransformerConfig.tiny)
+    # how it is trained
     training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def __post_init__(self):
+        special = {name: getattr(Tokenizer, name) for name in VOCABULARY[1:]}
+        model = replace(self.model, vocab_size=self.task.vocab_size, **special)
+        object.__setattr__(self, "model", model)  # frozen, and not built yet
 
 
 NUMBERS = TrainingConfig(
@@ -62,9 +85,9 @@ WMT_BIG = replace(
 )
 
 
-def wmt(target: str, vocabulary: int) -> Text:
+def wmt(target: str, vocabulary: int) -> CorpusTask:
     """The paper's corpus with a vocabulary of the paper's size, special ids included."""
-    return Text(f"wmt14-en-{target}", merges=vocabulary - SMALLEST)
+    return CorpusTask(f"wmt14-en-{target}", merges=vocabulary - SMALLEST)
 
 
 EN_DE = wmt("de", paper.STATED["5.1"]["vocabulary_en_de"].value)
@@ -96,17 +119,17 @@ RECIPES = {
         ),
         Recipe(
             "multi30k-en-de", "captions of pictures, English to German (29 000 pairs), for a GPU",
-            Text("multi30k-en-de", merges=4000),
+            CorpusTask("multi30k-en-de", merges=4000),
             TransformerConfig.tiny(d_ff=256, layers=4, dropout=0.3), CAPTIONS,
         ),
         Recipe(
             "multi30k-en-de-short", "the same in half an hour on one core",
-            Text("multi30k-en-de", merges=4000),
+            CorpusTask("multi30k-en-de", merges=4000),
             TransformerConfig.tiny(d_ff=256, layers=4, dropout=0.15), SHORT,
         ),
         Recipe(
             "tatoeba-en-de", "everyday sentences, English to German (166 000 pairs), on one core",
-            Text("tatoeba-en-de", merges=6000), TransformerConfig.tiny(layers=4),
+            CorpusTask("tatoeba-en-de", merges=6000), TransformerConfig.tiny(layers=4),
             replace(SHORT, steps=3000),
         ),
         Recipe(
@@ -138,14 +161,85 @@ def recipe_named(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def settings(recipe: Recipe) -> dict[str, Any]:
-    """All that can be set of a recipe: "training.steps" → 500."""
+def own_files(
+    train: Iterable[str], dev: Iterable[str], test: Iterable[str],
+    source: str = "", target: str = "", like: Recipe | None = None,
+) -> Recipe[FilesTask]:
+    """A recipe for a reader's own files.
+
+    train, dev, test: two files each, source and target, or one TSV.
+    source, target: the languages, such as "en" and "de".
+    like: the recipe of sentences whose other settings it has, by default "tatoeba-en-de".
+    """
+    like = like or RECIPES["tatoeba-en-de"]
+    if not isinstance(like.task, CorpusTask):
+        raise ValueError(f"{like.name} makes its own sentences; it can't train on files")
+    kept = {name: getattr(like.task, name) for name in ("merges", "cleaning", "pairs", "watched")}
+    task = FilesTask(tuple(train), tuple(dev), tuple(test), source, target, **kept)
+    return replace(like, name="own-files", about=f"own files, like {like.name}", task=task)
+
+
+KINDS = {"numbers": Numbers, "copying": Copying, "corpus": CorpusTask, "files": FilesTask}
+
+
+def as_document(recipe: Recipe) -> dict[str, Any]:
+    """The whole recipe as JSON has it, the kind of its task included."""
+    found = msgspec.json.decode(msgspec.json.encode(recipe))
+    kind = {task: kind for kind, task in KINDS.items()}[type(recipe.task)]
+    return found | {"task": {"kind": kind} | found["task"]}
+
+
+def from_document(document: Any, where: object) -> Recipe:
+    """The recipe that `as_document` wrote, whatever is in the table of recipes now.
+
+    Raises ValueError that begins with `where` and names the field at fault.
+    """
+    task = document.get("task") if isinstance(document, dict) else None
+    kind = task.get("kind") if isinstance(task, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"{where} is damaged: task.kind is {kind!r}; expected one of {[*KINDS]}")
+    task = {name: value for name, value in task.items() if name != "kind"}
+    return converted(document | {"task": task}, Recipe[KINDS[kind]], where)
+
+
+class Setting(NamedTuple):
+    """What can be set of a recipe: its value, the type of it, and what it means."""
+
+    value: Any
+    type: Any
+    about: str
+
+
+def explained(recipe: Recipe) -> dict[str, Setting]:
+    """All that can be set of a recipe: "training.steps" → 500, int, "updates"."""
     return {
-        name: value
-        for part in ("corpus", "model", "training")
-        for name, value in _flat(getattr(recipe, part), part)
-        if name != "model.vocab_size"  # the tokenizer's
+        name: setting
+        for part in ("task", "model", "training")
+        for name, setting in _flat(getattr(recipe, part), part)
     }
+
+
+def settings(recipe: Recipe) -> dict[str, Any]:
+    """The same without types and words: "training.steps" → 500."""
+    return {name: setting.value for name, setting in explained(recipe).items()}
+
+
+@cache
+def comments(config: type) -> dict[str, str]:
+    """The comment of each field of a dataclass: above it, or at the end of its line."""
+    found: dict[str, str] = {}
+    for base in filter(is_dataclass, reversed(config.__mro__)):
+        source = textwrap.dedent(inspect.getsource(base))
+        lines, tokens = source.splitlines(), tokenize.generate_tokens(io.StringIO(source).readline)
+        at = {t.start[0]: t.string[1:].strip() for t in tokens if t.type == tokenize.COMMENT}
+        for node in ast.parse(source).body[0].body:
+            if isinstance(node, ast.AnnAssign):
+                first = node.lineno  # counts from 1
+                while lines[first - 2].lstrip().startswith("#"):
+                    first -= 1
+                above = " ".join(at[line] for line in range(first, node.lineno))
+                found[node.target.id] = at.get(node.end_lineno, above)
+    return found
 
 
 def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
@@ -155,7 +249,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
     is no setting of it, and for a value of another type. Text needs no
     quotes; true, false and none may be small.
     """
-    known, texts = settings(recipe), {}
+    known, values = explained(recipe), {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
@@ -165,33 +259,35 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
             close = [other for other in known if other.endswith(last)]
             close = close or difflib.get_close_matches(name, known, 3) or known
             raise ValueError(f"{recipe.name} has no setting {name!r}; there is {', '.join(close)}")
-        texts[name] = text
-    return _changed(recipe, texts)
+        values[name] = _parsed(known[name], name, text)
+    return _changed(recipe, values)
 
 
-def _flat(thing: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _flat(thing: Any, within: str) -> Iterator[tuple[str, Setting]]:
+    hints, about = typing.get_type_hints(type(thing)), comments(type(thing))
     for entry in fields(thing):
-        value, path = getattr(thing, entry.name), f"{name}.{entry.name}"
+        value, path = getattr(thing, entry.name), f"{within}.{entry.name}"
         if is_dataclass(value):
             yield from _flat(value, path)
-        else:
-            yield path, value
+        elif entry.name not in VOCABULARY:
+            yield path, Setting(value, hints[entry.name], about.get(entry.name, ""))
 
 
-def _changed(thing: Any, texts: Mapping[str, str], within: str = "") -> Any:
+def _changed(thing: Any, values: Mapping[str, Any], within: str = "") -> Any:
     """A copy of nested frozen dataclasses with other values, by path."""
-    hints, new = typing.get_type_hints(type(thing)), {}
+    new = {}
     for entry in fields(thing):
         value, path = getattr(thing, entry.name), within + entry.name
         if is_dataclass(value):
-            new[entry.name] = _changed(value, texts, f"{path}.")
-        elif path in texts:
-            new[entry.name] = _parsed(hints[entry.name], path, texts[path])
+            new[entry.name] = _changed(value, values, f"{path}.")
+        elif path in values:
+            new[entry.name] = values[path]
     return replace(thing, **new)
 
 
-def _parsed(hint: Any, name: str, text: str) -> Any:
+def _parsed(setting: Setting, name: str, text: str) -> Any:
     """Text as a value of the type a field has."""
+    hint = setting.type
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     word = text.strip().lower()
     if word == "none" and type(None) in kinds:
@@ -204,7 +300,9 @@ def _parsed(hint: Any, name: str, text: str) -> Any:
         return _as(kinds[0], value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
         expected = hint.__name__ if isinstance(hint, type) else hint
-        raise ValueError(f"{name} is {text!r}; expected a value of type {expected}") from None
+        raise ValueError(
+            f"{name} is {text!r}; expected a value of type {expected} ({setting.about})"
+        ) from None
 
 
 def _as(kind: Any, value: Any) -> Any:

@@ -3,19 +3,20 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from annotated.data.batches import Pair, batch_plan, padding_of_lengths, pair_lengths
+from annotated.data.batches import IdPair, batch_plan, padding_of_lengths, pair_lengths
+from annotated.data.files import Folder
 from annotated.data.tokenizer import Tokenizer
 from annotated.files import write_atomically
 from annotated.machine import here_and_now
 from annotated.model import Transformer, TransformerConfig
-from annotated.recipes.corpus import Report
-from annotated.recipes.recipe import Recipe, settings
+from annotated.recipes.recipe import Recipe, as_document, settings
+from annotated.recipes.task import Report, TaskData
 from annotated.records import Record, as_metrics
 from annotated.training import Trainer, Update
 from annotated.training.states import InFolder, InMemory
@@ -31,7 +32,7 @@ PREPARED = "tokenizer.json", "train.ids", "cleaning.json"
 class Run:
     """What a training run leaves: the model, its way there, and its time.
 
-    `watched` has, by step, what `Corpus.watch` found. `seconds` counts
+    `watched` has, by step, what `TaskData.watch` found. `seconds` counts
     data, updates and looks, of all its starts, not the time in between.
     `left_out` says in words what cleaning did; `padding` is its share of
     the batches of the first epoch (§5.1), 0 in all processes but the first.
@@ -55,6 +56,7 @@ def train(
     after: Callable[[Update, Translator], None] = lambda update, translator: None,
     *,
     folder: Path | None = None,
+    data_dir: Folder = None,
     device: str = "cpu",
     world: World | None = None,
     stop: Callable[[], bool] = lambda: False,
@@ -73,15 +75,16 @@ def train(
     if folder and build is not Transformer:
         raise ValueError("build is given together with a folder; expected one of the two")
     begun, world, states = time.perf_counter(), world or World(), InMemory()
+    data = recipe.task.open(data_dir)  # whatever is missing is missed before anything is made
     if folder:
         states = InFolder(folder / "states", identity(recipe, seed), writes=world.rank == 0)
         for step in states.steps()[-1:]:
             states.said(states.note(step))  # of another run? Before anything of it is changed
         if world.rank == 0:
             renew(recipe, folder, states)
-    tokenizer, pairs, left_out = prepare(recipe, seed, folder, world)
+    tokenizer, pairs, left_out = prepare(data, seed, folder, world)
     torch.manual_seed(seed)
-    model = build(replace(recipe.model, vocab_size=tokenizer.vocab_size)).to(device)
+    model = build(recipe.model).to(device)
     check_fit(model, tokenizer, "the tokenizer")
     run = Run(Translator(model, tokenizer), left_out=left_out)
     if world.rank == 0:
@@ -96,7 +99,7 @@ def train(
     def keep(update: Update) -> None:
         watched = {}
         if world.rank == 0 and is_watched(recipe, update.step):
-            watched = recipe.corpus.watch(run.translator)
+            watched = data.watch(run.translator)
         run.seconds = before + time.perf_counter() - begun
         log.add(update, watched)
         after(update, run.translator)
@@ -109,7 +112,7 @@ def train(
     return run
 
 
-def padding(recipe: Recipe, pairs: Sequence[Pair], seed: int) -> float:
+def padding(recipe: Recipe, pairs: Sequence[IdPair], seed: int) -> float:
     """§5.1: the share of the first epoch's batches that is padding."""
     training, lengths = recipe.training, pair_lengths(pairs)
     budget = training.batch_tokens // training.micro_batches
@@ -124,16 +127,15 @@ def is_watched(recipe: Recipe, step: int) -> bool:
 
 def identity(recipe: Recipe, seed: int) -> dict[str, Any]:
     """What must agree for a run to go on; where the data lie may change."""
-    fixed = {"recipe": recipe.name, "seed": seed, **settings(recipe)}
-    return {name: value for name, value in fixed.items() if name != "corpus.data_dir"}
+    return {"recipe": recipe.name, "seed": seed, **settings(recipe)}
 
 
 def renew(recipe: Recipe, folder: Path, states: InFolder) -> None:
-    """Forget what was prepared from another corpus, before there was a state."""
-    corpus = {n: value for n, value in settings(recipe).items() if n.startswith("corpus.")}
+    """Forget what was prepared for another task, before there was a state."""
+    task = as_document(recipe)["task"]
     for left in folder.glob(".*.part"):  # of a process that was killed while it wrote
         left.unlink()
-    path, said = folder / "corpus.json", (json.dumps(corpus, indent=1) + "\n").encode()
+    path, said = folder / "task.json", (json.dumps(task, indent=1) + "\n").encode()
     if states.steps() or (path.exists() and path.read_bytes() == said):
         return
     for name in PREPARED:
@@ -141,7 +143,7 @@ def renew(recipe: Recipe, folder: Path, states: InFolder) -> None:
     write_atomically(path, said)
 
 
-def prepare(recipe: Recipe, seed: int, folder: Path | None, world: World):
+def prepare(data: TaskData, seed: int, folder: Path | None, world: World):
     """Tokenizer and pairs of ids: of several processes, the first makes them."""
     if folder and world.rank:
         world.wait()
@@ -149,10 +151,10 @@ def prepare(recipe: Recipe, seed: int, folder: Path | None, world: World):
     if path and path.exists():
         tokenizer = Tokenizer.load(path)
     else:
-        tokenizer = recipe.corpus.tokenizer()
+        tokenizer = data.tokenizer()
         if path:
             write_atomically(path, tokenizer.to_json().encode())
-    pairs, left_out = recipe.corpus.training_ids(tokenizer, seed, folder)
+    pairs, left_out = data.training_ids(tokenizer, seed, folder)
     if folder and not world.rank:
         world.wait()
     return tokenizer, pairs, left_out

@@ -9,7 +9,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from annotated.data.batches import Batch, Pair, collate, micro_batches
+from annotated.data.batches import Batch, IdPair, collate, micro_batches
 from annotated.model.contract import Seq2Seq
 from annotated.training.loss import label_smoothed_loss
 from annotated.training.schedule import learning_rate
@@ -19,31 +19,35 @@ from annotated.training.world import World
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """§5.1-5.4: the defaults are the paper's base run.
+    """§5.1-5.4: the defaults are the paper's base run."""
 
-    `batch_tokens` is an update's budget on each side, padding included,
-    shared evenly by its `micro_batches`: as many as the devices, or
-    more where memory is short. Lengths in one differ by about `length_noise`
-    (`token_batches`). At the end the model is the mean of its last
-    `average` checkpoints (§6.1), `average_every` updates apart: the base
-    run's 10 minutes of 0.4 s. Not in the paper: `factor`, which multiplies
-    the learning rate; `warmup=False`, which starts at its peak;
-    `precision="bfloat16"`, autocast of the forward pass; `compile`.
-    """
-
+    # updates of the whole training
     steps: int = 100_000
+    # tokens of an update on each side, padding included
     batch_tokens: int = 25_000
+    # parts of an update: one per device, or more to save memory
     micro_batches: int = 1
+    # by how much lengths in one batch differ, about (§5.1)
     length_noise: float = 1.0
+    # updates over which the learning rate rises (§5.3)
     warmup_steps: int = 4000
+    # Not in the paper if false: the rate starts at its peak
     warmup: bool = True
+    # Not in the paper: multiplies the learning rate
     factor: float = 1.0
+    # ε of the label-smoothed loss (§5.4)
     label_smoothing: float = 0.1
+    # Adam's β1 and β2 (§5.3)
     betas: tuple[float, float] = (0.9, 0.98)
+    # Adam's ε (§5.3)
     eps: float = 1e-9
+    # last checkpoints whose mean is the model (§6.1)
     average: int = 5
+    # updates between them: the base run's 10 minutes of 0.4 s
     average_every: int = 1500
+    # Not in the paper: "bfloat16" for autocast of the forward pass
     precision: str = "float32"
+    # Not in the paper: torch.compile
     compile: bool = False
 
     def __post_init__(self):
@@ -196,7 +200,7 @@ class Trainer:
 
     def fit(
         self,
-        pairs: Sequence[Pair],
+        pairs: Sequence[IdPair],
         after: Callable[[Update], None] = lambda update: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> bool:
@@ -226,7 +230,7 @@ class Trainer:
         """Whether any process is asked to stop: then all of them do."""
         return self.world.total(int(stop()), self.device) > 0
 
-    def updates(self, pairs: Sequence[Pair]) -> Iterator[list[Batch]]:
+    def updates(self, pairs: Sequence[IdPair]) -> Iterator[list[Batch]]:
         """§5.1: this process's share of each update from here on.
 
         The stream of micro-batches is the same in all processes; each reads

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import os
-import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -14,11 +14,26 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from annotated.data.tokenizer import Tokenizer
-from annotated.files import write_atomically
+from annotated.files import converted, read_document, write_atomically
 from annotated.model import Transformer, TransformerConfig
 
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
-VERSION = 1  # rises when a reader of today would misread tomorrow's checkpoints
+VERSION = 2  # rises when a reader of today would misread tomorrow's checkpoints
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a checkpoint's `config.json` holds."""
+
+    # `VERSION` of the layout
+    version: int
+    # the model's sizes and choices
+    model: TransformerConfig
+    # what its maker noted: as JSON the whole recipe, and the seed
+    notes: dict[str, Any]
+    # file name → SHA-256, of this file too
+    sha256: dict[str, str]
 
 
 def save_checkpoint(
@@ -89,20 +104,42 @@ def check_finite(tensors: Mapping[str, Tensor], what: str | Path) -> None:
             raise ValueError(f"{what}: {name} is not finite everywhere")
 
 
-def read_config(folder: str | Path) -> dict:
+def check_weights(
+    tensors: Mapping[str, Tensor], config: TransformerConfig, path: Path
+) -> None:
+    """Refuse tensors that are not this model's, before a model of its sizes is built."""
+    numbers = sum(map(Tensor.numel, tensors.values()))
+    for name, size in asdict(config).items():
+        most = len(tensors) if name == "layers" else max(numbers, 3)
+        if type(size) is int and size > most:
+            raise ValueError(f"{path} has {most} in all; a model whose {name} is {size} has more")
+    with torch.device("meta"):  # no memory, no numbers
+        expected = {n: p.shape for n, p in Transformer(config).named_parameters()}
+    for name in sorted({*expected, *tensors}):
+        if name not in tensors:
+            raise ValueError(f"{path} lacks {name}, which its configuration has")
+        if name not in expected:
+            raise ValueError(f"{path} has {name}, which its configuration lacks")
+        tensor, shape = tensors[name], expected[name]
+        if tensor.shape != shape or tensor.dtype not in FLOATS:
+            raise ValueError(
+                f"{path}: {name} is {tensor.dtype} of shape {tuple(tensor.shape)}; "
+                f"expected floats of 16 to 64 bits, of shape {tuple(shape)}"
+            )
+    check_finite({name: tensor.float() for name, tensor in tensors.items()}, path)
+
+
+def read_config(folder: str | Path) -> Config:
     """The JSON of a checkpoint; ValueError if it is missing, damaged or older."""
     path = Path(folder) / CONFIG
     if not path.is_file():
         raise ValueError(f"no checkpoint in {path.parent}: {CONFIG} is missing")
-    try:
-        said = json.loads(path.read_bytes())
-        config = {key: dict(said[key]) for key in ("model", "notes", "sha256")}
-        version, whole = said.get("version"), sealed(said) == said
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f"{path} is not a checkpoint's {CONFIG}, or is damaged") from None
+    document = read_document(path, dict)
+    version = document.get("version")
     if version != VERSION:
         raise ValueError(f"{path} has version {version}; this package reads version {VERSION}")
-    if not whole:
+    config = converted(document, Config, path)
+    if sealed(document) != document:
         raise ValueError(f"{path} is damaged: its SHA-256 is not the one in it")
     return config
 
@@ -120,22 +157,19 @@ def load_checkpoint(folder: str | Path) -> tuple[Transformer, Tokenizer, dict]:
         if not path.is_file():
             raise ValueError(f"no checkpoint in {folder}: {name} is missing")
         data[name] = path.read_bytes()
-        if hashlib.sha256(data[name]).hexdigest() != config["sha256"].get(name):
+        if hashlib.sha256(data[name]).hexdigest() != config.sha256.get(name):
             raise ValueError(
                 f"{path} ({len(data[name])} bytes) is truncated, damaged or of "
                 f"another checkpoint: its SHA-256 is not the one in {CONFIG}"
             )
     try:
-        with torch.random.fork_rng(devices=[]):  # its random weights don't last
-            model = Transformer(TransformerConfig(**config["model"]))
         tensors = load(data[WEIGHTS])
-        model.load_state_dict(tensors)
-    except (TypeError, ValueError, RuntimeError, SafetensorError) as error:
-        reason = textwrap.shorten(str(error), 200)
-        raise ValueError(
-            f"{folder / CONFIG} does not fit the weights or this version: {reason}"
-        ) from None
-    check_finite(tensors, folder / WEIGHTS)
+    except (SafetensorError, KeyError, RuntimeError) as error:  # a KeyError is a dtype
+        raise ValueError(f"{folder / WEIGHTS} can't be read: {error}") from None
+    check_weights(tensors, config.model, folder / WEIGHTS)
+    with torch.random.fork_rng(devices=[]):  # its random weights don't last
+        model = Transformer(config.model)
+    model.load_state_dict(tensors)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
     check_fit(model, tokenizer, folder / TOKENIZER)
-    return model.eval(), tokenizer, config["notes"]
+    return model.eval(), tokenizer, config.notes

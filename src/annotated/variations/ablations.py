@@ -17,15 +17,14 @@ from torch import Tensor, nn
 from annotated.analysis.scores import memory_cosine, perplexity, token_probabilities
 from annotated.data.batches import Batch
 from annotated.recipes import RECIPES, Recipe, override
-from annotated.recipes.corpus import Report, batches_of
-from annotated.recipes.exact import TESTED, encoded
+from annotated.recipes.task import Report, batches_of
 from annotated.records import Record, as_metrics
 from annotated.translation import Translator
 from annotated.variations import experiment
 
 PROGRAM = "python -m annotated.variations.ablations"
 RECIPE = "numbers-en-de"
-FEW = "corpus.count=300"  # so that 500 updates see each pair more than a hundred times
+FEW = "task.count=300"  # so that 500 updates see each pair more than a hundred times
 ABLATIONS: dict[str, tuple[str, ...]] = {
     "none": (),
     "no-warmup": ("training.warmup=false",),
@@ -76,8 +75,9 @@ def run(name: str, seed: int) -> Record:
 
     def more(report: Report, translator: Translator) -> Report:
         model, tokenizer = translator.model, translator.tokenizer
-        trained_on = encoded(recipe.corpus.training(seed)[:TESTED], tokenizer)
-        unseen = experiment.held_out(recipe, tokenizer, TESTED)
+        tested = int(report.metrics["tested"].value)
+        trained_on = recipe.task.open().training_ids(tokenizer, seed)[0][:tested]
+        unseen = experiment.held_out(recipe, tokenizer, tested)
         return measured(report, model, batches_of(trained_on, tokenizer), unseen)
 
     return experiment.run_watched(

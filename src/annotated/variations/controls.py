@@ -17,22 +17,19 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annotated.analysis.scores import token_accuracy
-from annotated.data import numbers
 from annotated.data.batches import Batch
 from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
 from annotated.model.attention import ATTENTIONS, Keys, Mask, Memory, Queries, Vectors
 from annotated.model.checks import check_ids, check_rows
 from annotated.model.transformer import Ids, SourceIds
 from annotated.recipes import RECIPES, Recipe, override, score
-from annotated.recipes.corpus import Report
-from annotated.recipes.exact import TEST_SEED
+from annotated.recipes.task import Report
 from annotated.records import Record, as_metrics
 from annotated.translation import Translator
 from annotated.variations import experiment
 
 PROGRAM = "python -m annotated.variations.controls"
 RECIPE = "numbers-en-de-five-digits"
-LONGER = 200  # six-digit numbers, longer than any in training, that a report rests on
 
 
 class UnscaledAttention(MultiHeadAttention):
@@ -165,12 +162,6 @@ def with_control(name: str, model: Transformer) -> Transformer:
     return other.train(model.training)
 
 
-def longer(count: int, seed: int) -> list[int]:
-    """Different held-out numbers of six digits."""
-    least = 10 ** RECIPES[RECIPE].corpus.digits
-    return numbers.different(count, seed, lambda n: n >= least and numbers.held_out(n))
-
-
 def same_bag() -> list[tuple[int, int]]:
     """Pairs like 204 and 402: the same English pieces in two orders."""
     digits = range(1, 10)
@@ -184,9 +175,9 @@ def with_control_metrics(report: Report, translator: Translator, seen: Sequence[
     numbers longer than any in training; `same_bag` is the share of pairs
     like 204 and 402 that get one translation.
     """
-    corpus = RECIPES[RECIPE].corpus
-    six = score(translator, corpus.examples(longer(LONGER, TEST_SEED)))
-    bags = [[example.source for example in corpus.examples(pair)] for pair in same_bag()]
+    task = RECIPES[RECIPE].task
+    six = score(translator, task.held_out_longer())
+    bags = [[example.source for example in task.examples(pair)] for pair in same_bag()]
     first, second = (translator.translate(sentences) for sentences in zip(*bags, strict=True))
     alike = sum(a == b for a, b in zip(first, second, strict=True)) / len(bags)
     more = {

@@ -10,9 +10,8 @@ from annotated.data.batches import Batch
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
 from annotated.recipes import Recipe, run_record, train
-from annotated.recipes.corpus import Report, batches_of
-from annotated.recipes.exact import TEST_SEED, WATCHED, encoded
 from annotated.recipes.run import is_watched
+from annotated.recipes.task import Report, batches_of
 from annotated.records import Record
 from annotated.training import Update
 from annotated.translation import Translator
@@ -20,7 +19,7 @@ from annotated.translation import Translator
 
 def held_out(recipe: Recipe, tokenizer: Tokenizer, count: int) -> list[Batch]:
     """The first examples that the recipe is tested on, as batches to measure on."""
-    return batches_of(encoded(recipe.corpus.held_out(count, TEST_SEED), tokenizer), tokenizer)
+    return batches_of(recipe.task.open().held_out_ids(tokenizer, count), tokenizer)
 
 
 def run_watched(
@@ -38,11 +37,11 @@ def run_watched(
 
     def watch(update: Update, translator: Translator) -> None:
         if is_watched(recipe, update.step):
-            batches = held_out(recipe, translator.tokenizer, WATCHED)
+            batches = held_out(recipe, translator.tokenizer, recipe.task.watched)
             seen[update.step] = round(look(translator.model, batches), 4)
 
     done = train(recipe, seed, watch, build=build)
-    report = more(recipe.corpus.test(done.translator), done.translator)
+    report = more(recipe.task.open().test(done.translator), done.translator)
     record = run_record(recipe, seed, done, report, command, experiment)
     curve = [{**row, column: seen[row["step"]]} for row in record.curve]
     return replace(record, tables=record.tables | {"curve": curve})

@@ -1,7 +1,10 @@
 """Rules about what the code of a page may do."""
 
 import ast
+import io
 import re
+import tokenize
+from itertools import pairwise
 
 from pages import HIDDEN, INSTALL_CELL, MEASURED_FIGURE, SOLUTION
 from pages.book import Book
@@ -97,6 +100,15 @@ def hidden_asserts(page: Page, book: Book) -> Found:
     for cell in page.code:
         if cell.hidden and not assertions(cell) and page.kind != "look-up":
             yield cell, "a hidden cell that asserts nothing"
+
+
+@cell_rule("code")
+def no_trailing_semicolon(cell: Cell):
+    """Jupyter hides the value of a line that ends in `;`, nbval doesn't: assign it, `_ = …`."""
+    lines = io.StringIO(cell.source + "\n" if cell.tree else "").readline
+    for token, following in pairwise(tokenize.generate_tokens(lines)):
+        if token.string == ";" and following.type in (tokenize.NEWLINE, tokenize.COMMENT):
+            yield f"line {token.start[0]} ends in `;`"
 
 
 @rule()

@@ -11,7 +11,7 @@ from pages.storage import dumps, load, normalise
 @rule()
 def normal_form(page: Page, book: Book) -> Found:
     """A run that changes nothing changes no byte: one kernel spec, no version of Python, nothing in
-    the metadata that differs from run to run, folding as the tags say."""
+    the metadata that differs from run to run, streams in one piece, folding as the tags say."""
     if dumps(normalise(load(page.path))) != page.raw:
         yield None, "not as `tools/notebooks.py run` writes it: run it"
 
@@ -30,6 +30,14 @@ def no_empty_cells(cell: Cell):
     """An empty cell is a gap in the page, and perhaps a check that somebody took out."""
     if not cell.source.strip():
         yield "an empty cell"
+
+
+@cell_rule("cells")
+def no_errors(cell: Cell):
+    """A page runs from top to bottom; an error is caught and printed where it is the point."""
+    for output in cell.outputs:
+        if output["output_type"] == "error":
+            yield f"a stored error: {output['ename']}: {output['evalue']}"
 
 
 @cell_rule("cells")
