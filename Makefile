@@ -39,4 +39,4 @@ lock: install ## resolve pyproject.toml anew and write requirements.lock
 	@mv .venv/requirements.lock requirements.lock
 
 clean: ## remove what builds and tests leave behind; .venv stays
-	@rm -rf _build build dist .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	@rm -rf _build build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

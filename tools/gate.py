@@ -15,6 +15,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-q"]
 
 STAGES = {
     "lint": [BIN / "ruff", "check", "."],
+    "types": [sys.executable, "-m", "mypy"],
     "unit": [*PYTEST, "tests", "--ignore=tests/site", "-m", "not canary", "-n", "2"],
     "static": [sys.executable, "tools/notebooks.py", "check"],
     "nbval": [sys.executable, "tools/notebooks.py", "nbval"],

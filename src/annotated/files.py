@@ -134,7 +134,7 @@ def _fault(data: Any, kind: Any, message: str) -> str:
         return f"{name} {'is not one of the fields that are known' if unknown else 'is missing'}"
     if not said.startswith(("Expected ", "Invalid ")):  # what a __post_init__ raises
         return f"{names}: {said}".lstrip(": ")
-    expected = _descriptions(kind).get(field) or re.sub("^Expected |, got .*", "", said)
+    expected = _descriptions(kind).get(field or "") or re.sub("^Expected |, got .*", "", said)
     if isinstance(value, float) and not isfinite(value):
         expected = "a finite number"
     if path.startswith("`key`"):

@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from typing import cast
 
 from IPython.display import HTML, Markdown, display
 from jaxtyping import Bool, Float, Int
@@ -147,7 +148,7 @@ def loaded() -> Translator:
 def book_model() -> BookModel:
     """The shipped weights, their tokenizer and the running sentence: a copy of one's own."""
     return BookModel(
-        deepcopy(loaded().model), loaded().tokenizer,
+        cast(Transformer, deepcopy(loaded().model)), loaded().tokenizer,
         source=spell(SENTENCE, "en"), target=spell(SENTENCE, "de"),
     )
 

@@ -663,7 +663,7 @@ class Parsing:
     extra_length: int
 
 
-T = TypeVar("T")
+T = TypeVar("T", Training, Decoding, Parsing)
 
 
 def _gather(kind: type[T], where: str, *sections: str) -> T:
@@ -696,7 +696,7 @@ class Run(Row):
     def flops(self) -> float:
         """Footnote 5: seconds x GPUs x what one GPU sustains."""
         tflops = STATED["6.1"][f"tflops_{self.gpu.lower()}"].value
-        return self.days * 86_400 * self.gpus * tflops * 1e12
+        return self.days * 86_400 * self.gpus * float(tflops) * 1e12
 
 
 # Only runs whose length and machine could be read in a source; [32] is the

@@ -32,8 +32,8 @@ Commit = Annotated[str, Meta(
     description="7 to 40 hexadecimal digits, perhaps with -dirty, or 'unknown'",
 )]
 Cell = Number | str | None
-Row = dict[str, Cell]
-Rows = Annotated[list[Row], Meta(min_length=1)]
+Row = dict[str, Any]  # a Cell each; each column has its own type
+Rows = Annotated[list[dict[str, Cell]], Meta(min_length=1)]
 
 
 class NoRecords(ValueError):
@@ -109,7 +109,7 @@ class Record(Document, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The rows of a table, each column -> value; ValueError if there is none of that name."""
         return _named(self.tables, name, "record", "table")
 
-    def column(self, name: str, table: str = "curve") -> list[Cell]:
+    def column(self, name: str, table: str = "curve") -> list[Any]:
         """One column of a table, from its first row to its last."""
         return [_named(row, name, f"table {table!r}", "column") for row in self.table(table)]
 
@@ -167,8 +167,8 @@ def find(
         root = resources.files("annotated") / "results"
     elif not isinstance(root, Traversable):
         root = Path(root)
-    folders = sorted(root.iterdir() if root.is_dir() else [], key=lambda f: f.name)
-    folders = {folder.name: folder for folder in folders if folder.is_dir()}
+    there = sorted(root.iterdir() if root.is_dir() else [], key=lambda f: f.name)
+    folders = {folder.name: folder for folder in there if folder.is_dir()}
     try:
         files = _named(folders, experiment, "folder of results", "experiment")
     except ValueError as error:
@@ -211,7 +211,7 @@ def _check(data: Any, file: object) -> Record:
     try:
         # Another schema may have other fields: say so before complaining of them.
         checked({"schema": checked(data, dict).get("schema")}, Document)
-        record = checked(data, Record)
+        record: Record = checked(data, Record)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
     for name, metric in record.metrics.items():

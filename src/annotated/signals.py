@@ -3,6 +3,7 @@
 import contextlib
 import signal
 from types import FrameType
+from typing import Any
 
 
 class Signals:
@@ -13,7 +14,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.signal = 0
-        self.before: dict[int, object] = {}
+        self.before: dict[int, Any] = {}
 
     def __enter__(self):
         with contextlib.suppress(ValueError):  # signals belong to the main thread

@@ -93,7 +93,7 @@ def cut_heads(
 
 
 def check_cut(
-    layers: Mapping[str, MultiHeadAttention], cut: Mapping[str, list[int]]
+    layers: Mapping[str, MultiHeadAttention], cut: Mapping[str, Iterable[int]]
 ) -> None:
     """Refuse, before anything is changed, what the model does not have."""
     for name, heads in cut.items():

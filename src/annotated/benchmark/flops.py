@@ -79,7 +79,7 @@ class Cost(NamedTuple):
     counted: the same number of steps × the work of one, by `work`.
     """
 
-    printed: float
+    printed: float | None
     from_days: float
     from_steps: float
     counted: float

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -85,8 +86,9 @@ def matrix_rate(
             break
         a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
         out = torch.empty_like(a)
-        timed(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), device)  # set up
-        once = timed(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), device)
+        product = partial(torch.mm, a, b, out=out)
+        timed(product, device)  # set up
+        once = timed(product, device)
         repeats = max(1, min(50, int(0.02 / once)))  # so that starting them doesn't count
         share = time.perf_counter() + seconds / len(SIZES[device.type])
 
@@ -139,19 +141,21 @@ def full_batches(config: TransformerConfig, budget: int, count: int, seed: int) 
         raise ValueError(f"budget is {budget}; expected at least 8 tokens")
     longest = min(LONGEST, budget - 1)
     words = [i for i in range(config.vocab_size) if i not in _special(config)]
-    rng, found = random.Random(seed), []
-    for attempt in itertools.count(seed):
+    rng, attempt = random.Random(seed), seed
+    found: list[Batch] = []
+    while True:
         lengths = sentence_lengths(POOL, attempt, longest)
         for places in batch_plan(lengths, budget, attempt):
             if 2 * len(places) * (1 + lengths[places].max()) <= budget:
                 continue
             rows = [
-                tuple(rng.choices(words, k=length) for length in pair)
-                for pair in lengths[places].tolist()
+                (rng.choices(words, k=source), rng.choices(words, k=target))
+                for source, target in lengths[places].tolist()
             ]
             found.append(collate(rows, *_special(config)))
             if len(found) == count:
                 return found
+        attempt += 1
 
 
 def _special(config: TransformerConfig) -> tuple[int, int, int]:
@@ -189,7 +193,9 @@ class Steps:
     @property
     def seconds(self) -> tuple[float, float, float]:
         """First quartile, median and third quartile of an update's seconds."""
-        return tuple(quantiles([s.seconds for s in self.samples], n=4, method="inclusive"))
+        taken = [sample.seconds for sample in self.samples]
+        low, middle, high = quantiles(taken, n=4, method="inclusive")
+        return low, middle, high
 
     def per_second(self, name: str) -> float:
         """Median of a sample's `name` ("target_tokens", "flops", …) per second."""
@@ -250,7 +256,7 @@ def _steps(
         trainer.update(*group)
     taken: list[Sample] = []
     for group in itertools.cycle(groups):
-        spent = timed(lambda group=group: trainer.update(*group), device)
+        spent = timed(partial(trainer.update, *group), device)
         taken.append(_sample(config, group, spent))
         over = time.perf_counter() - start > seconds
         if len(taken) == samples or (over and len(taken) >= 3):

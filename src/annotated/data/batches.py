@@ -194,8 +194,8 @@ def padding_of_lengths(batches: Iterable[Lengths]) -> Padding:
         tokens += with_special.sum(0)
         places += len(batch) * with_special.max(0)
     empty = places - tokens
-    shares = empty / np.maximum(places, 1)
-    return Padding(*shares.tolist(), float(empty.sum() / max(places.sum(), 1)))
+    source, target = (empty / np.maximum(places, 1)).tolist()
+    return Padding(source, target, float(empty.sum() / max(places.sum(), 1)))
 
 
 def fixed_batches(

@@ -74,9 +74,10 @@ class TextCorpus:
     def pairs(self, split: str) -> Pairs:
         """Read anew in each iteration; hashes are checked once, here."""
         parts = [self._found(part) for part in self._parts(split)]
-        if self.split_of is None:
+        split_of = self.split_of
+        if split_of is None:
             return Pairs(*parts)
-        return Pairs(*parts, keep=lambda text: self.split_of(text) == split)
+        return Pairs(*parts, keep=lambda text: split_of(text) == split)
 
     def references(self, split: str) -> list[tuple[str, list[str]]]:
         """Each sentence to translate, with every right answer known.
@@ -93,9 +94,9 @@ class TextCorpus:
             raise ValueError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
         return self.splits[split].parts
 
-    def _found(self, part: tuple[DataFile, ...]) -> Path | tuple[Path, ...]:
+    def _found(self, part: tuple[DataFile, ...]) -> Path | tuple[Path, Path]:
         paths = [find(file, self.data_dir, self.any_version) for file in part]
-        return tuple(paths) if len(paths) == 2 else paths[0]
+        return (paths[0], paths[1]) if len(paths) == 2 else paths[0]
 
 
 def answers(pairs: Iterable[TextPair]) -> list[tuple[str, list[str]]]:

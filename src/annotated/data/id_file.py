@@ -18,7 +18,7 @@ from annotated.files import replacing
 _MAGIC, _VERSION = b"annotated ids", 1
 _HEADER = struct.Struct("<16s I I Q Q 32s 8x")  # magic, version, bytes an id, pairs, ids, SHA-256
 _ENTRY = np.dtype([("start", "<i8"), ("lengths", "<i4", 2)])  # where the first of its ids is
-_IDS = {2: np.dtype("<u2"), 4: np.dtype("<i4")}
+_IDS: dict[int, np.dtype] = {2: np.dtype("<u2"), 4: np.dtype("<i4")}
 _BLOCK = 1 << 16  # ids that are held at a time, about
 
 
@@ -91,7 +91,7 @@ class IdPairs(Sequence):
         size = index + _ENTRY.itemsize * count
         if len(raw) != size:
             raise ValueError(f"{self.path} is damaged: it has {len(raw)} bytes, expected {size}")
-        if check and sha256(raw[_HEADER.size :]).digest() != wanted:
+        if check and sha256(raw[_HEADER.size :].data).digest() != wanted:
             raise ValueError(f"{self.path} is damaged: its SHA-256 is not the one in its header")
         self._ids = raw[_HEADER.size : ids_end].view(dtype)
         entries = raw[index:].view(_ENTRY)

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from lzma import LZMAError
 from os import PathLike
 from pathlib import Path, PureWindowsPath
-from typing import Any, BinaryIO
+from typing import Any, cast
 from unicodedata import normalize
 
 TextPair = tuple[str, str]
@@ -31,7 +31,7 @@ _HTML = re.compile(
 
 
 @contextmanager
-def open_text(path: File) -> Iterator[BinaryIO]:
+def open_text(path: File) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     """The bytes of a text: a plain file, a .gz, a .zip with one .txt in it.
 
     Raises ValueError that names the file if it is empty, an HTML page (what a
@@ -43,13 +43,13 @@ def open_text(path: File) -> Iterator[BinaryIO]:
     try:
         with open(path, "rb") as raw:
             _check(path, raw.peek(), _STARTS.get(kind, b""))
-            file = raw
+            file: io.BufferedReader | gzip.GzipFile = raw
             if kind == ".gz":
                 file = gzip.GzipFile(fileobj=raw)
             elif kind == ".zip":
                 archive = zipfile.ZipFile(raw)
                 member = archive.open(_only_text(path, archive))
-                file = io.BufferedReader(member)
+                file = io.BufferedReader(cast(zipfile.ZipExtFile, member))
             with file:
                 _check(path, file.peek(64), b"")
                 yield file
@@ -130,8 +130,7 @@ class Pairs:
 
     def __iter__(self) -> Iterator[TextPair]:
         for part in self.parts:
-            one = not isinstance(part, tuple)
-            rows = _two_columns(part) if one else _two_files(*part)
+            rows = _two_files(*part) if isinstance(part, tuple) else _two_columns(part)
             yield from (pair for pair in rows if self.keep(pair[0]))
 
 

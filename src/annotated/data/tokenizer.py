@@ -79,7 +79,7 @@ class Tokenizer:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             if isinstance(error, OSError):
-                reason = error.strerror
+                reason = error.strerror or reason
             raise ValueError(
                 f"{path} is no tokenizer: expected a file written by Tokenizer.save ({reason})"
             ) from None

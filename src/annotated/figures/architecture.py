@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
+from matplotlib.patches import Circle, Rectangle
 from torch import Tensor, nn
 
 from annotated.data.batches import Batch
@@ -39,7 +39,7 @@ class Call:
     name: str
     module: nn.Module
     inputs: tuple
-    output: Tensor | None = None
+    output: Tensor = field(init=False)  # set when the call returns
     calls: list["Call"] = field(default_factory=list)
 
     @property
@@ -153,7 +153,7 @@ class _Sheet(Ink):
         super().__init__(ax)
         self.model, self.call, self.weights, self.mask = model, call, weights, mask
         self.columns = _Column(0.04, -1), _Column(2.52, 1)
-        self.memory: Tensor | None = None
+        self.memory: Tensor  # set by `draw`, before the decoder reads it
         self.splits: list[float] = []  # heights at which the memory is read
 
     # -- ink
@@ -236,7 +236,7 @@ class _Sheet(Ink):
 
     def matrix(self, embed: Call) -> str:
         """The matrix, and the factor that its rows are seen to be multiplied by."""
-        weight = embed.module.weight
+        weight = embed.module.get_parameter("weight")
         rows = weight.detach()[embed.inputs[0]]
         square = (embed.output.square().sum() / rows.square().sum()).item()
         factor = "" if abs(square - 1) < 1e-3 else f"\nrows × √{square:.0f}"
@@ -294,7 +294,7 @@ class _Sheet(Ink):
             current = child.output
         if summed(call.output, x, current, f"the output of {call.name}"):
             y = start = plus = self.sum(call, column, y)
-        if plus:
+        if plus and branch:
             height, lane = plus - ROW / 2, column.lane
             self.arrow(branch, (lane, branch[1]), (lane, height), (column.edge, height))
             self.label(lane, (branch[1] + height) / 2, x, f"residual of {call.name}", "center",
@@ -399,7 +399,8 @@ class _Sheet(Ink):
         if not torch.equal(matrix.logits(decoder.output), logits):
             raise ValueError("logits are not the decoder's output times the output matrix")
         (name,) = [name for name, module in self.model.named_modules() if module is matrix]
-        tied = [box for box in self.ax.patches if box.get_gid() == name]
+        boxes = [patch for patch in self.ax.patches if isinstance(patch, Rectangle)]
+        tied = [box for box in boxes if box.get_gid() == name]
         x, y = column.middle, top + GAP
         self.arrow((x, top), (x, y))
         self.label(x, top + GAP / 2, decoder.output, "decoder → logits")

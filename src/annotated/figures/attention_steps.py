@@ -172,7 +172,7 @@ def _one_head(ink: _Ink, ran: list[Step], inputs: dict[str, Tensor], mask: Tenso
             ink.arrow((middle, y + BOX), (middle, y + PITCH))
         ink.say(middle + 0.06, y + BOX + (PITCH - BOX) / 2, step.shape, 9.5, "left",
                 gid=f"shape after {place + 1}")
-        if step.name == NAMES["masked_fill"]:
+        if step.name == NAMES["masked_fill"] and mask is not None:
             ink.say(right + 0.07, y + BOX / 2, f"mask\n{shape(mask)}", 9.5, "left", color=RED,
                     gid="shape of mask", linespacing=1.1)
         before = step

@@ -17,7 +17,7 @@ def schedules(rates: Mapping[str, Mapping[int, float]]) -> Figure:
         fig, ax = figure(6.4, 3.4)
         for (label, line), color, dash in zip(rates.items(), cycle(COLORS), cycle(DASHES)):
             scaled = {step: 1e4 * rate for step, rate in line.items()}
-            peak = max(scaled, key=scaled.get)
+            peak = max(scaled, key=scaled.__getitem__)
             ax.plot(scaled.keys(), scaled.values(), color=color, linestyle=dash, label=label)
             ax.plot([peak], [scaled[peak]], "o", color=color)
             ax.annotate(

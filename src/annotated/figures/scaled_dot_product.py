@@ -37,8 +37,8 @@ def one_query(
             ("2  divided by √d_k", "score", scaled, GREY, (low - room, high + room), 1),
             ("3  softmax", "weight", weights, BLUE, (0.0, 1.3), 2),
         ]
-        for ax, (title, axis, *drawn) in zip(axes.flat, stages, strict=False):
-            _bars(ax, *drawn)
+        for ax, (title, axis, numbers, colour, limits, digits) in zip(axes.flat, stages):
+            _bars(ax, numbers, colour, limits, digits)
             _name(ax, title, axis, pieces)
         axes[1, 0].set_xticks([0, 0.5, 1])
         ax = axes[1, 1]

@@ -1,6 +1,7 @@
 """One look for all figures: opaque white, readable on a phone, safe for colour-blind eyes."""
 
 from contextlib import contextmanager
+from typing import Any
 
 import matplotlib.pyplot as plt
 
@@ -11,7 +12,7 @@ THREE = (BLUE, ORANGE, GREEN)  # where each has its own panel or marker
 DASHES = ("-", "--", "-.", ":")
 WEIGHTS = "Blues"  # a sequential map, white at weight 0
 
-_RC = {
+_RC: dict[Any, Any] = {
     "figure.dpi": 100,
     "savefig.dpi": 100,
     "figure.facecolor": "white",

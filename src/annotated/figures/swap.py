@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
@@ -74,7 +75,7 @@ def draw_words(ax: Axes, pieces: Sequence[str], others: Sequence[str], color: st
 
     Those that differ from `others` are in `color`.
     """
-    texts = [TextArea("says: ", textprops=dict(color=GREY, fontsize=11))]
+    texts: list[Artist] = [TextArea("says: ", textprops=dict(color=GREY, fontsize=11))]
     for piece, other in zip(pieces, others, strict=True):
         changed = piece != other
         style = dict(color=color if changed else "black", weight="bold" if changed else "normal")

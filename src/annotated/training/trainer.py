@@ -248,7 +248,7 @@ class Trainer:
 
     def state(self) -> State:
         """Everything that the next update depends on but seed and data."""
-        names = {w: name for name, w in self.model.named_parameters()}
+        names: dict[Tensor, str] = {w: name for name, w in self.model.named_parameters()}
         moments = {
             f"{kind}.{names[w]}": state[kind]
             for w, state in self.adam.state.items()
