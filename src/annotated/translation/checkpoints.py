@@ -134,11 +134,11 @@ def read_config(folder: str | Path) -> Config:
     path = Path(folder) / CONFIG
     if not path.is_file():
         raise ValueError(f"no checkpoint in {path.parent}: {CONFIG} is missing")
-    document = read_document(path, dict)
+    document: dict = read_document(path, dict)
     version = document.get("version")
     if version != VERSION:
         raise ValueError(f"{path} has version {version}; this package reads version {VERSION}")
-    config = converted(document, Config, path)
+    config: Config = converted(document, Config, path)
     if sealed(document) != document:
         raise ValueError(f"{path} is damaged: its SHA-256 is not the one in it")
     return config
