@@ -141,7 +141,5 @@ def test_one_text_in_place_of_a_list_is_refused():
         Translator.load("numbers-en-de").translate("two")
 
 
-def test_its_repr_says_which_model_it_is(translator):
-    assert repr(translator) == (
-        "Translator(Transformer, vocab_size=420, notes={'recipe': 'numbers-en-de', 'seed': 0})"
-    )
+def test_its_repr_is_one_line_with_kind_and_sizes(translator):
+    assert repr(translator) == "Translator(Transformer, 976,384 parameters, vocab_size=420)"

@@ -30,7 +30,8 @@ class Translator:
 
     def __repr__(self) -> str:
         kind, words = type(self.model).__name__, self.tokenizer.vocab_size
-        return f"Translator({kind}, vocab_size={words}, notes={self.notes})"
+        size = sum(parameter.numel() for parameter in self.model.parameters())
+        return f"Translator({kind}, {size:,} parameters, vocab_size={words})"
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> "Translator":
