@@ -23,6 +23,7 @@ import torch
 import annotated
 from annotated import cli, records
 from annotated.data import numbers
+from annotated.files import exclusive
 from annotated.recipes import (
     RECIPES,
     Copying,
@@ -516,7 +517,15 @@ class TestSettings:
         monkeypatch.setenv("ANNOTATED_RUNS", str(tmp_path))
         options = ["--name", "short", "--set", "training.steps=1", "--quiet"]
         assert command("train", "--recipe", "tiny", *options)[0] == 0
-        assert (tmp_path / "short" / "seed0" / "config.json").exists()
+        (folder,) = (tmp_path / "short").iterdir()
+        assert re.fullmatch(r"seed0-[0-9a-f]{8}", folder.name), "--set makes another folder"
+        assert (folder / "config.json").exists()
+        plain = override(recipe_named("tiny"), [])
+        assert cli.run_name(plain, 7) == "seed7"
+        names = {
+            cli.run_name(override(plain, [f"training.steps={steps}"]), 0) for steps in (1, 2, 3)
+        }
+        assert folder.name in names and len(names) == 3
 
     @pytest.mark.parametrize(
         ("options", "words"),
@@ -528,7 +537,12 @@ class TestSettings:
             (["--set", "training.steps=0"], ["steps is 0", "expected at least 1"]),
             (["--name", "Other Betas"], ["--name: experiment is 'Other Betas'", "hyphens"]),
             (["--name", "../elsewhere"], ["--name", "hyphens"]),
-            (["--device", "gpu"], ["--device is 'gpu'", "cpu or cuda"]),
+            (["--set", "model.pad_id=5"], ["the tokenizer has pad, bos, eos (0, 1, 2)"]),
+            (["--set", "training.betas=(1.0, 1.0)"], ["betas is (1.0, 1.0); expected two numbers"]),
+            (["--set", "training.eps=-1"], ["eps is -1.0; expected more than 0"]),
+            (["--set", "training.length_noise=-1"], ["length_noise is -1.0; expected at least 0"]),
+            (["--set", "model.layers=1000000000000"], ["parameters", "GB; the disk has"]),
+            (["--device", "gpu"], ["device is 'gpu'", "cpu or cuda"]),
         ],
     )
     def test_what_can_not_be_is_refused_before_anything_is_written(
@@ -542,7 +556,7 @@ class TestSettings:
     @pytest.mark.parametrize("verb", [("train", "--recipe", "tiny"), ("evaluate",)])
     def test_cuda_where_there_is_none(self, command, tiny, verb):
         result = command(*verb, "--device", "cuda")
-        assert_refused(result, "--device is cuda, but torch sees 0 CUDA devices here")
+        assert_refused(result, "device is cuda, but torch sees 0 CUDA devices here")
 
     def test_more_processes_than_devices(self, command, tiny, monkeypatch, tmp_path):
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
@@ -634,7 +648,7 @@ class TestResume:
     def test_while_the_model_is_written(
         self, command, tiny, tmp_path, monkeypatch, whole, call
     ):
-        calls, real = itertools.count(1), files.write_atomically
+        calls, real = itertools.count(1), annotated.files.write_atomically
 
         def interrupted(path, data):
             with pytest.MonkeyPatch.context() as patch:
@@ -668,6 +682,17 @@ class TestResume:
             assert command(*ARGUMENTS, "--out", tmp_path, "--quiet")[0] == 143
         result = command(*ARGUMENTS, "--out", tmp_path, "--quiet")
         assert_refused(result, "holds a run already (step-00000", "--resume goes on")
+
+    def test_a_folder_in_which_another_trains_is_refused(self, command, tiny, tmp_path):
+        with exclusive(tmp_path):  # by this process: of another, test_run.py
+            result = shell("train", "--recipe", "copy", "--out", str(tmp_path))
+        assert_refused(result, f"{tmp_path} is in use by another run")
+        assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+    def test_a_folder_whose_name_is_no_text_is_refused(self, command, tiny, tmp_path):
+        name = b"out-\xff".decode(errors="surrogateescape")
+        assert_refused(command(*ARGUMENTS, "--out", tmp_path / name), "is not UTF-8")
+        assert not list(tmp_path.iterdir())
 
     def test_a_model_without_states_is_refused_too(self, command, tiny, tmp_path):
         shutil.copytree(files("annotated") / "weights" / "numbers-en-de", tmp_path / "mine")
@@ -782,6 +807,28 @@ main()
 """
         status, out, err = shell(code=code)
         assert status != 0 and "Traceback" not in err
+
+    def test_readers_of_train_may_leave_and_nothing_is_lost(self, tmp_path):
+        """A closed pipe for stdout, a full disk for stderr: only words are lost."""
+        code = """
+import os, sys
+from annotated import cli
+reading, writing = os.pipe()
+os.close(reading)
+os.dup2(writing, 1)
+os.dup2(os.open("/dev/full", os.O_WRONLY), 2)
+cli.main()
+"""
+        sets = ["task.count=211", "task.tested=23", "task.watched=7", "training.steps=4",
+                "training.average=1", "model.d_model=22",
+                "model.d_ff=29", "model.heads=2", "model.layers=1"]
+        arguments = ["train", "--recipe", "copy", "--out", str(tmp_path / "out")]
+        arguments += [word for assignment in sets for word in ("--set", assignment)]
+        status, out, err = shell(*arguments, "--record", str(tmp_path / "records"), code=code)
+        assert status == 0
+        assert len(log_of(tmp_path / "out")) == 4 and load_checkpoint(tmp_path / "out")
+        (path,) = (tmp_path / "records").rglob("*.json")
+        assert records.read(path).recipe == "copy"
 
     def test_an_error_is_one_line_and_status_2(self):
         assert_refused(shell("train", "--recipe", "copy", "--seed", "-1"), "--seed")

@@ -1,6 +1,7 @@
 """The commands: train, evaluate, translate, recipes."""
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -33,11 +34,12 @@ from annotated.recipes import (
     run_record,
     train,
 )
-from annotated.recipes.run import WATCHES
+from annotated.recipes.run import WATCHES, check_sizes, identity
 from annotated.recipes.task import as_text
 from annotated.reproduce import reproduce_command
-from annotated.signals import Signals
+from annotated.signals import Signals, tolerant_output
 from annotated.training import Update, World
+from annotated.training.world import local_device
 from annotated.translation import Translator
 from annotated.translation.checkpoints import CONFIG, save_checkpoint
 from annotated.translation.translator import LONGEST
@@ -136,10 +138,14 @@ def train_command(
     chosen.task.open(data_dir)  # what is missing is missed before anything is made
     if name:
         records.check("--name", "experiment", name)  # now rather than after training
-    out = out or runs_folder() / (name or recipe) / f"seed{seed}"
-    with _world(device) as (world, place):
-        first = world.rank == 0
+    out = out or runs_folder() / (name or recipe) / run_name(chosen, seed)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(tolerant_output())
+        world = stack.enter_context(World.join(device))
+        first, place = world.rank == 0, world.device
         if first:
+            check_sizes(chosen, out, world)
+            stack.enter_context(files.exclusive(out))
             for target in filter(None, (out, record)):
                 check_writable(target)  # fails now rather than after training
             if not resume:
@@ -170,16 +176,16 @@ def train_command(
         if report.translations:
             text = "".join(f"{line}\n" for line in report.translations)
             files.write_atomically(out / "translations.txt", text.encode())
-        facts = {"recipe": recipe, "seed": seed, "seconds": round(run.seconds, 1), "out": str(out)}
-        tell(report, quiet, facts | ({"cleaning": run.left_out} if run.left_out else {}))
         if record:
             command = ["annotated", "train", "--recipe", recipe, "--seed", str(seed)]
             command += [word for assignment in change or [] for word in ("--set", assignment)]
             command += ["--float16"] if float16 else []
             made = run_record(chosen, seed, run, report, shlex.join(command), name, device)
             path = records.write(made, record)
-            if not quiet:
-                print(f"record: {path}")
+        facts = {"recipe": recipe, "seed": seed, "seconds": round(run.seconds, 1), "out": str(out)}
+        tell(report, quiet, facts | ({"cleaning": run.left_out} if run.left_out else {}))
+        if record and not quiet:
+            print(f"record: {path}")
     return 0
 
 
@@ -191,7 +197,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Test a model on what its recipe holds out, by greedy search."""
-    place, translator = placed(device), Translator.load(model)
+    place, translator = local_device(device), Translator.load(model)
     recipe = from_document(translator.notes.get("recipe"), f"the recipe in {model}")
     translator.model.to(place)
     report = recipe.task.open(data_dir, training=False).test(translator)
@@ -259,31 +265,6 @@ def lines_as_they_come(stream: io.TextIOWrapper | None) -> Iterator[list[str]]:
 app.command("reproduce")(reproduce_command)
 
 
-def placed(device: str) -> str:
-    """This process's own device, such as "cuda:1"."""
-    if device not in ("cpu", "cuda"):
-        raise ValueError(f"--device is {device!r}; expected cpu or cuda")
-    if device == "cpu":
-        return device
-    place, there = int(os.environ.get("LOCAL_RANK", 0)), torch.cuda.device_count()
-    if place >= there:
-        raise ValueError(
-            f"--device is cuda, but torch sees {there} CUDA devices here: none for process {place}"
-        )
-    return f"cuda:{place}"
-
-
-@contextlib.contextmanager
-def _world(device: str):
-    """The processes that train together, and this one's place among the devices."""
-    place = placed(device)
-    if device == "cuda":
-        torch.cuda.set_device(place)
-    world = World.join(device)
-    try:
-        yield world, place
-    finally:
-        world.leave()
 
 
 def refuse_a_run(out: Path) -> None:
@@ -350,8 +331,7 @@ class Progress:
         in_turn = len(watched) % (WATCHES // self.LINES) == 0
         if update.step in watched and in_turn and not self.quiet:
             found = as_text(watched[update.step])
-            with contextlib.suppress(BrokenPipeError):  # `| head` must not cost the model
-                self.bar.write(f"after {update.step} updates: {found}", file=sys.stdout)
+            self.bar.write(f"after {update.step} updates: {found}", file=sys.stdout)
 
 
 def tell(report: Report, quiet: bool, facts: dict) -> None:
@@ -363,6 +343,13 @@ def tell(report: Report, quiet: bool, facts: dict) -> None:
         print(f"trained in {facts['seconds']} s")
     for line in report.lines():
         print(line)
+
+
+def run_name(recipe: Recipe, seed: int) -> str:
+    """A folder's name for a run: other settings than the recipe's own have another."""
+    ours, plain = (json.dumps(identity(r, seed)) for r in (recipe, recipe_named(recipe.name)))
+    changed = f"-{hashlib.sha256(ours.encode()).hexdigest()[:8]}" if ours != plain else ""
+    return f"seed{seed}{changed}"
 
 
 def runs_folder() -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+from filelock import FileLock, Timeout
 
 T = TypeVar("T")
 LARGEST = sys.float_info.max  # as a bound it refuses infinity and NaN, and nothing else
@@ -48,6 +49,30 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write whole or not at all: never half a file under its name."""
     with replacing(path) as part:
         part.write_bytes(data)
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Make the folder, and let no other process have it inside the block.
+
+    Raises ValueError at once if another has it, or for a name that is not UTF-8.
+    """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the folder's name {str(folder)!r} is not UTF-8") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock", timeout=0, is_singleton=True)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ValueError(
+            f"{folder} is in use by another run; wait for its end or choose another folder"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -1,8 +1,11 @@
 """What a record says of where it was made: processor, versions, commit and date."""
 
+import os
 import platform
 import re
+import shutil
 import subprocess
+import sys
 from datetime import date
 from importlib import metadata
 from pathlib import Path
@@ -55,6 +58,26 @@ def this_commit() -> str:
         return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def memory_size(device: str = "cpu") -> int:
+    """Bytes of memory that the device has in all; as good as endless where nobody tells."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_properties(device).total_memory
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
+
+
+def disk_size(folder: Path) -> int:
+    """Bytes of the disk on which the folder is, or will be."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    return shutil.disk_usage(there).total
 
 
 def _cpu_name() -> str:

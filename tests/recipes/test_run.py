@@ -2,9 +2,12 @@
 
 import itertools
 import json
+import math
 import random
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +20,7 @@ from hypothesis import strategies as st
 from annotated import records
 from annotated.data.batches import padding_of, token_batches
 from annotated.data.tokenizer import Tokenizer
+from annotated.model import Transformer
 from annotated.recipes import (
     RECIPES,
     CorpusTask,
@@ -30,7 +34,7 @@ from annotated.recipes import (
     score,
     train,
 )
-from annotated.recipes.run import Log, identity, read_log
+from annotated.recipes.run import Log, count_parameters, identity, read_log
 from annotated.training import Update, World, learning_rate
 from annotated.translation import Translator
 from annotated.translation.checkpoints import save_checkpoint
@@ -124,6 +128,7 @@ class TestRun:
 
     def test_of_several_processes_the_first_tells(self, miniature, monkeypatch):
         monkeypatch.setattr("annotated.recipes.run.Trainer.fit", lambda *_: True)
+        monkeypatch.setattr(World, "each", lambda self, number: [number] * self.size)
         two = override(miniature, ["training.micro_batches=2", "training.steps=1"])
         assert train(two, 3, world=World(0, 2)).padding > 0
         assert train(two, 3, world=World(1, 2)).padding == 0
@@ -166,7 +171,7 @@ class TestStops:
         assert same(second.translator.model, run[0].translator.model)
         # The time of both, and not what lies between them.
         assert second.seconds > first.seconds > 0
-        assert [row["step"] for row in read_log(tmp_path / "log.jsonl")] == [1, 2, 3, 4, 5]
+        assert [row.step for row in read_log(tmp_path / "log.jsonl")] == [1, 2, 3, 4, 5]
 
     def test_one_at_each_update(self, run, miniature, tmp_path):
         for _ in range(4):
@@ -195,7 +200,7 @@ class TestStops:
 
         with pytest.raises(Killed):
             train(miniature, 3, die, folder=tmp_path)
-        assert [row["step"] for row in read_log(tmp_path / "log.jsonl")] == [1, 2, 3, 4]
+        assert [row.step for row in read_log(tmp_path / "log.jsonl")] == [1, 2, 3, 4]
         with open(tmp_path / "log.jsonl", "a") as file:
             file.write('{"step": 5, "loss"')  # the kill came in the middle of a line
         again, starts = [], []
@@ -206,13 +211,13 @@ class TestStops:
         assert (starts, again) == ([3], [4, 5])
         assert second.updates == run[0].updates
         assert same(second.translator.model, run[0].translator.model)
-        assert [row["step"] for row in read_log(tmp_path / "log.jsonl")] == [1, 2, 3, 4, 5]
+        assert [row.step for row in read_log(tmp_path / "log.jsonl")] == [1, 2, 3, 4, 5]
 
     @pytest.mark.parametrize(
         ("change", "words"),
         [
             (["training.steps=7"], "training.steps is 5 there, 7 here"),
-            (["model.d_ff=31", "task.count=223"], "corpus.count is 211 there, 223 here"),
+            (["model.d_ff=31", "task.count=223"], "task.count is 211 there, 223 here"),
             (["model.d_ff=31", "task.count=223"], "model.d_ff is 29 there, 31 here"),
         ],
     )
@@ -269,7 +274,7 @@ class TestStops:
     ):
         """The document tells of where the data lie, which may change; the states need its ids."""
         train(miniature, 3, folder=tmp_path, stop=stopping(3))
-        (tmp_path / "corpus.json").write_text("{}")
+        (tmp_path / "task.json").write_text("{}")
         monkeypatch.setattr(Tokenizer, "train", lambda *_: pytest.fail("learned twice"))
         second = train(miniature, 3, folder=tmp_path)
         assert second.finished and second.updates == run[0].updates
@@ -280,6 +285,72 @@ class TestStops:
         path.write_bytes(path.read_bytes()[:101])
         with pytest.raises(ValueError, match=re.escape(f"{path} is no tokenizer")):
             train(miniature, 3, folder=tmp_path)
+
+
+class TestOneRunPerFolder:
+    def test_two_at_once_are_refused_in_one_line(self, miniature, tmp_path):
+        code = (
+            "import sys; from pathlib import Path; from annotated.files import exclusive\n"
+            "with exclusive(Path(sys.argv[1])): print(1, flush=True); sys.stdin.read()"
+        )
+        other = subprocess.Popen(
+            [sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert other.stdout.readline() == b"1\n"
+        said = rf"^{re.escape(str(tmp_path))} is in use by another run; wait for its end or choose"
+        with pytest.raises(ValueError, match=said):
+            train(miniature, 3, folder=tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+        other.communicate()
+        assert train(miniature, 3, folder=tmp_path, stop=stopping(1)).step == 1
+
+    @pytest.mark.parametrize("refused", ["device", "name"])
+    def test_what_no_folder_or_device_can_be(self, miniature, tmp_path, refused):
+        folder = tmp_path / (b"out-\xff".decode(errors="surrogateescape"))
+        with pytest.raises(ValueError) as caught:
+            if refused == "name":
+                train(miniature, 3, folder=folder)
+            else:
+                train(miniature, 3, folder=tmp_path / "out", device="mps")
+        assert str(caught.value) in (
+            "device is 'mps'; expected cpu or cuda",
+            f"the folder's name {str(folder)!r} is not UTF-8",
+        )
+        assert not list(tmp_path.iterdir())
+
+
+class TestSizes:
+    """What no machine has is refused before anything is made, by what can be counted at least."""
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            ["model.d_model=1000000000000", "model.heads=1"], ["model.d_ff=1000000000000"],
+            ["model.layers=1000000000000"], ["model.d_k=1000000000000"],
+            ["training.average=1000000000000", "training.steps=1000000000000000",
+             "training.average_every=1"],
+        ],
+    )
+    @pytest.mark.parametrize("kept", [False, True])
+    def test_it_says_how_much_and_makes_nothing(
+        self, miniature, tmp_path, settings, kept, monkeypatch
+    ):
+        monkeypatch.setattr(Tokenizer, "train", lambda *_: pytest.fail("began"))
+        said = r"^\S+ parameters, \d+ times \(model\.\*, training\.average\), take \S+ GB; the "
+        with pytest.raises(ValueError, match=said + r"(disk|machine) has \S+ GB$"):
+            train(override(miniature, settings), 3, folder=tmp_path / "out" if kept else None)
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("name", RECIPES)
+    def test_parameters_are_counted_as_they_are_made(self, name):
+        config = replace(RECIPES[name].model, vocab_size=307, d_model=48, d_ff=29, layers=5)
+        made = sum(weight.numel() for weight in Transformer(config).parameters())
+        assert count_parameters(config, Transformer) == made
+
+    def test_as_many_processes_as_can_not_share_an_update(self, miniature, tmp_path):
+        with pytest.raises(ValueError, match=r"^micro_batches is 1; expected a multiple of 3"):
+            train(miniature, 3, folder=tmp_path / "out", world=World(0, 3))
+        assert not list(tmp_path.iterdir())
 
 
 class TestIdentity:
@@ -332,19 +403,43 @@ class TestLog:
         assert second.watched == {u.step: watched for u, watched in rows[:step] if watched}
         assert len(path.read_text().splitlines()) == step
 
-    @pytest.mark.parametrize("line", [b'{"step"', b"\xff", b"7", b"null", b'{"step": 2}', b"\r"])
-    def test_a_damaged_line_is_named_with_what_to_do(self, miniature, tmp_path, line):
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (b'{"step"', ""), (b"\xff", ""), (b"\r", ""), (b"[" * 9999, ""),
+            (b"7", "the document is 7, expected"), (b"null", "the document is None, expected"),
+            (b'{"step": 2}', "loss is missing"),
+            (("step", "2"), "step is '2', expected `int`"),
+            (("tokens", None), "tokens is None, expected `int`"),
+            (("elapsed", [1]), "elapsed is [1], expected `float`"),
+            (("watched", 3), "watched is 3, expected `object`"),
+        ],
+    )
+    def test_a_damaged_line_is_named_with_its_field_and_what_to_do(
+        self, miniature, tmp_path, line, said
+    ):
         train(miniature, 3, folder=tmp_path)
         path = tmp_path / "log.jsonl"
-        first, _, *others = path.read_bytes().splitlines(keepends=True)
+        first, second, *others = path.read_bytes().splitlines(keepends=True)
+        if isinstance(line, tuple):
+            name, value = line
+            line = json.dumps(json.loads(second) | {name: value}).encode()
         path.write_bytes(b"".join([first, line, b"\n", *others]))
         with pytest.raises(ValueError) as caught:
             train(miniature, 3, folder=tmp_path)
-        assert str(caught.value) == (
-            f"{path}, line 2 is damaged; delete the file to go on without a record"
-        )
+        assert str(caught.value).startswith(f"{path}, line 2 is damaged: {said}")
+        assert str(caught.value).endswith("; delete the file to go on without a record")
         path.unlink()
         assert train(miniature, 3, folder=tmp_path).finished
+
+    def test_an_infinite_perplexity_is_read_as_it_was_written(self, run, tmp_path):
+        path = tmp_path / "log.jsonl"
+        with Log(path, Run(run[0].translator), 0) as log:
+            log.add(run[0].updates[0], {"perplexity": math.inf, "accuracy": 0.5})
+        assert "Infinity" not in path.read_text()
+        again = Run(run[0].translator)
+        with Log(path, again, 1):
+            assert again.watched == {1: {"perplexity": math.inf, "accuracy": 0.5}}
 
     def test_a_new_run_begins_a_new_one(self, run, tmp_path):
         path = tmp_path / "log.jsonl"

@@ -2,13 +2,16 @@
 
 python tests/training/running.py kill FOLDER SEED TIMES
 python tests/training/running.py jobs JOB…
+torchrun … tests/training/running.py elastic FOLDER
 
 Processes are forked from this one, which has imported everything: a fresh one takes seconds.
 "kill" trains in FOLDER/never without a stop; then in FOLDER/0, FOLDER/1…, killed at random points
 (SIGKILL) and started again, until there were so many kills; it prints where they fell, as JSON. A
 job is "NAME PROCESSES STOP": train in the folder NAME, by so many processes; 0 or after how many
-updates the last of them alone is told to stop. test_resume.py and test_world.py run it and look at
-what is left in the folders.
+updates the last of them alone is told to stop. "{rank}" in the name gives each process a folder of
+its own, as on machines that share no disk. "elastic" trains as one process of those that torchrun
+starts; the second kills itself, the first time, after 8 updates. test_resume.py and test_world.py
+run it and look at what is left in the folders.
 """
 
 import contextlib
@@ -38,24 +41,29 @@ RECIPE = Recipe(
     Copying(count=101, longest=3, watched=2),
     TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1, dropout=0.3),
     TrainingConfig(
-        steps=13, batch_tokens=124, micro_batches=4, length_noise=3.0, warmup_steps=5, average=3,
+        steps=13, batch_tokens=186, micro_batches=6, length_noise=3.0, warmup_steps=5, average=3,
         average_every=3,
     ),
 )
 
 
-def run(folder: Path, stop_after: int = 0) -> None:
+def run(folder: Path, stop_after: int = 0, die_after: int = 0) -> None:
     """Train, or go on; at the end keep the mean."""
-    world = World.join("cpu")
-    steps = []
-    done = train(
-        RECIPE, SEED, lambda update, translator: steps.append(update.step), folder=folder,
-        world=world, stop=lambda: world.rank == world.size - 1 and steps[-1] == stop_after,
-    )
-    if done.finished and world.rank == 0:
-        model = dict(done.translator.model.named_parameters())
-        save_file({name: w.detach() for name, w in model.items()}, folder / "mean.safetensors")
-    world.leave()
+    with World.join("cpu") as world:
+        steps = []
+
+        def after(update, translator):
+            steps.append(update.step)
+            if update.step == die_after:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        done = train(
+            RECIPE, SEED, after, folder=folder, world=world,
+            stop=lambda: world.rank == world.size - 1 and steps[-1] == stop_after,
+        )
+        if done.finished and world.rank == 0:
+            model = dict(done.translator.model.named_parameters())
+            save_file({name: w.detach() for name, w in model.items()}, folder / "mean.safetensors")
 
 
 def fork(function) -> int:
@@ -156,19 +164,20 @@ def kill(base: Path, seed: int, times: int) -> None:
     print(json.dumps({"points": notes.read_text().splitlines(), "folders": folders}))
 
 
-def together(folder: Path, processes: int, stop_after: int) -> None:
-    """As torchrun starts them."""
+def together(name: str, processes: int, stop_after: int) -> None:
+    """As srun starts them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
 
     def one(rank: int) -> None:
         if processes > 1:
+            local = 0 if "{rank}" in name else rank
             os.environ |= {
-                "RANK": str(rank), "WORLD_SIZE": str(processes), "TORCHELASTIC_RUN_ID": "test",
+                "RANK": str(rank), "WORLD_SIZE": str(processes), "LOCAL_RANK": str(local),
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
             }
-        run(folder, stop_after)
+        run(Path(name.format(rank=rank)), stop_after)
 
     children = [fork(partial(one, rank)) for rank in range(processes)]
     try:
@@ -184,7 +193,10 @@ def together(folder: Path, processes: int, stop_after: int) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "kill":
         kill(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    elif sys.argv[1] == "elastic":
+        dies = os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+        run(Path(sys.argv[2]), die_after=8 if dies else 0)
     else:
         for job in sys.argv[2:]:
             name, processes, stop_after = job.split()
-            together(Path(name), int(processes), int(stop_after))
+            together(name, int(processes), int(stop_after))

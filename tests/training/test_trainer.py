@@ -1,5 +1,6 @@
 """§5.2-5.4, §6.1: one update by hand, many of them, and the average at the end."""
 
+import inspect
 import json
 import math
 import os
@@ -76,10 +77,44 @@ class TestConfig:
         with pytest.raises(ValueError, match=rf"^{name} is {value}; expected at least 1$"):
             TrainingConfig(**{name: value})
 
-    @pytest.mark.parametrize("value", [-0.1, 1.0, math.nan])
-    def test_label_smoothing_is_a_share(self, value):
-        with pytest.raises(ValueError, match=rf"^label_smoothing is {value}; expected 0 to 1$"):
-            TrainingConfig(label_smoothing=value)
+    @pytest.mark.parametrize(
+        ("name", "values", "expected"),
+        [
+            ("label_smoothing", [-0.1, 1.0, math.nan], "at least 0 and less than 1"),
+            ("length_noise", [-1.0, math.inf], "at least 0"),
+            ("factor", [0.0, -0.5, math.inf, math.nan], "more than 0"),
+            ("eps", [0.0, -1.0, math.nan], "more than 0"),
+            (
+                "betas", [(1.0, 1.0), (0.9, 1.0), (-0.1, 0.9), (0.9, math.nan)],
+                "two numbers of at least 0 and less than 1",
+            ),
+            ("average", [2**63], "less than 2^63"),
+            ("micro_batches", [25_001], "at most batch_tokens, 25000"),
+        ],
+    )
+    def test_what_no_training_can_have_is_named_with_what_is_expected(
+        self, name, values, expected
+    ):
+        for value in values:
+            with pytest.raises(ValueError) as caught:
+                TrainingConfig(**{name: value})
+            assert str(caught.value) == f"{name} is {value!r}; expected {expected}"
+
+    def test_the_least_that_a_training_can_have(self):
+        config = TrainingConfig(
+            label_smoothing=0.0, length_noise=0.0, betas=(0.0, 0.0), batch_tokens=7, micro_batches=7
+        )
+        assert config.betas == (0.0, 0.0)
+
+    def test_each_field_has_a_comment_above_it(self):
+        lines = inspect.getsource(TrainingConfig).splitlines()
+        for name in TrainingConfig.__dataclass_fields__:
+            place = next(n for n, line in enumerate(lines) if line.startswith(f"    {name}: "))
+            assert re.match(r"    # \S.*", lines[place - 1]), name
+
+    def test_checkpoints_beyond_counting_take_no_time(self):
+        config = replace(CONFIG, average=10**12, average_every=1, steps=10**15)
+        assert len(config.averaged()) == 10**12 and config.averaged()[-1] == 10**15
 
     @pytest.mark.parametrize("value", ["float16", "bf16", ""])
     def test_precision_is_one_of_two(self, value):
@@ -92,7 +127,7 @@ class TestConfig:
         [(1, 2, [7]), (3, 1, [5, 6, 7]), (11, 3, [1, 4, 7]), (3, 7, [7]), (11, 11, [7])],
     )
     def test_which_checkpoints_are_averaged(self, average, every, steps):
-        assert replace(CONFIG, average=average, average_every=every).averaged() == steps
+        assert list(replace(CONFIG, average=average, average_every=every).averaged()) == steps
 
 
 class TestUpdate:
@@ -177,6 +212,20 @@ class TestUpdate:
         assert same(values(model), before)
         assert same([s for state in trainer.adam.state.values() for s in state.values()], moments)
         assert math.isfinite(trainer.update(batch_of()).loss)
+
+    def test_a_state_that_is_not_finite_is_never_written(self):
+        model, states = build(), Recording()
+        trainer = Trainer(model, replace(CONFIG, average_every=1, average=1), states=states)
+
+        def damage(update):
+            if update.step == 3:
+                with torch.no_grad():
+                    model.encoder.layers[0].feed_forward.w_1.weight[5, 7] = math.inf
+
+        said = r"^step 3: encoder\.layers\.0\.\S+ of model is not finite; the state is not written$"
+        with pytest.raises(FloatingPointError, match=said):
+            trainer.fit(corpus(), damage)
+        assert states.written == [1, 2]
 
     def test_neither_does_a_gradient_that_is_not_finite_under_a_finite_loss(self):
         model = build()

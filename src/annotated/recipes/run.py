@@ -1,9 +1,12 @@
-"""A recipe and a seed become a trained model, with stops in between if need be."""
+"""Training a recipe from a random seed, resumable: `train`, its log and its record."""
 
+import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +15,15 @@ import torch
 from annotated.data.batches import IdPair, batch_plan, padding_of_lengths, pair_lengths
 from annotated.data.files import Folder
 from annotated.data.tokenizer import Tokenizer
-from annotated.files import write_atomically
-from annotated.machine import here_and_now
+from annotated.files import decoded, exclusive, write_atomically
+from annotated.machine import disk_size, here_and_now, memory_size
 from annotated.model import Transformer, TransformerConfig
 from annotated.recipes.recipe import Recipe, as_document, settings
 from annotated.recipes.task import Report, TaskData
 from annotated.records import Record, as_metrics
 from annotated.training import Trainer, Update
-from annotated.training.states import InFolder, InMemory
-from annotated.training.world import World
+from annotated.training.states import KEPT, InFolder, InMemory
+from annotated.training.world import World, local_device
 from annotated.translation import Translator
 from annotated.translation.checkpoints import check_fit
 
@@ -63,53 +66,106 @@ def train(
     start: Callable[[Run, int], None] = lambda run, step: None,
     build: Callable[[TransformerConfig], Transformer] = Transformer,
 ) -> Run:
-    """Data, tokenizer, model, updates: all of it from the recipe and a seed.
+    """Train a recipe's model from a random seed, on from where an earlier start was stopped.
 
-    `after` is called after each update with the model as it then is, and
-    `start` before the first with the number that were made before. In a
-    `folder` the run keeps its states and its log, and goes on from them if
-    it was stopped; ValueError if they are of another run, or damaged. `build`
-    makes the model, for experiments with another one; not in a folder, whose
-    states would pass for the recipe's own.
+    `after` is called after each update, with the model as it then is; `start`
+    before the first, with the number of updates made by earlier starts; `stop`
+    says after an update whether to end there. In a `folder` the run keeps its
+    states and its log, and goes on from them. `device` is cpu or cuda, `world`
+    the processes that train together. `build` makes the model, for experiments
+    with another one; not in a folder, whose states would pass for the recipe's
+    own. Raises ValueError for a recipe that can't be trained here, for states of
+    another run or damaged ones, and for a folder that another run has.
     """
     if folder and build is not Transformer:
         raise ValueError("build is given together with a folder; expected one of the two")
-    begun, world, states = time.perf_counter(), world or World(), InMemory()
+    begun, device = time.perf_counter(), local_device(device)
+    world = world or World(device=device)
+    check_sizes(recipe, folder, world, build)
     data = recipe.task.open(data_dir)  # whatever is missing is missed before anything is made
-    if folder:
-        states = InFolder(folder / "states", identity(recipe, seed), writes=world.rank == 0)
-        for step in states.steps()[-1:]:
-            states.said(states.note(step))  # of another run? Before anything of it is changed
-        if world.rank == 0:
-            renew(recipe, folder, states)
-    tokenizer, pairs, left_out = prepare(data, seed, folder, world)
-    torch.manual_seed(seed)
-    model = build(recipe.model).to(device)
-    check_fit(model, tokenizer, "the tokenizer")
-    run = Run(Translator(model, tokenizer), left_out=left_out)
-    if world.rank == 0:
-        run.padding = padding(recipe, pairs, seed)
-    trainer = Trainer(model, recipe.training, seed, states, world)
-    trainer.resume()
-    path = folder / "log.jsonl" if folder and world.rank == 0 else None
-    log = Log(path, run, trainer.step)
-    start(run, trainer.step)
-    before = run.seconds
+    first = world.rank == 0
+    with exclusive(folder) if folder and first else nullcontext():
+        states = InMemory()
+        if folder:
+            states = InFolder(folder / "states", identity(recipe, seed), writes=first)
+            if first:
+                states.check_same_run()  # before anything of another is changed
+        tokenizer, pairs, left_out = prepare(recipe, data, seed, folder, world)
+        torch.manual_seed(seed)
+        model = build(recipe.model).to(device)
+        check_fit(model, tokenizer, "the tokenizer")
+        run = Run(Translator(model, tokenizer), left_out=left_out)
+        if first:
+            run.padding = padding(recipe, pairs, seed)
+        trainer = Trainer(model, recipe.training, seed, states, world)
+        trainer.resume()
+        path = folder / "log.jsonl" if folder and first else None
+        with Log(path, run, trainer.step) as log:
+            start(run, trainer.step)
+            before = run.seconds
 
-    def keep(update: Update) -> None:
-        watched = {}
-        if world.rank == 0 and is_watched(recipe, update.step):
-            watched = data.watch(run.translator)
-        run.seconds = before + time.perf_counter() - begun
-        log.add(update, watched)
-        after(update, run.translator)
+            def observe(update: Update) -> None:
+                looked_at = first and is_watched(recipe, update.step)
+                watched = data.watch(run.translator) if looked_at else {}
+                run.seconds = before + time.perf_counter() - begun
+                log.add(update, watched)
+                after(update, run.translator)
 
-    with log:
-        run.finished = trainer.fit(pairs, keep, stop)
+            run.finished = trainer.fit(pairs, observe, stop)
     model.eval()
     run.step = trainer.step
     run.seconds = before + time.perf_counter() - begun
     return run
+
+
+def check_sizes(
+    recipe: Recipe, folder: Path | None, world: World,
+    build: Callable[[TransformerConfig], Transformer] = Transformer,
+) -> None:
+    """ValueError for a recipe that can't be trained here, before anything is made for it.
+
+    Its special ids must be the tokenizer's, its micro-batches fit the
+    processes, its memory the machine. Counted are weights,
+    gradients and Adam's two moments, and the checkpoints to average, on disk
+    if there is a `folder`.
+    """
+    recipe.training.check_processes(world.size)
+    expected = (Tokenizer.pad_id, Tokenizer.bos_id, Tokenizer.eos_id)
+    found = (recipe.model.pad_id, recipe.model.bos_id, recipe.model.eos_id)
+    if found != expected:
+        raise ValueError(f"the tokenizer has pad, bos, eos {expected}; the model expects {found}")
+    parameters = count_parameters(recipe.model, build)
+    averaged, in_memory = len(recipe.training.averaged()), 4
+    if folder:
+        check_room(parameters, averaged + 3 * KEPT, "the disk", disk_size(folder))
+    else:
+        in_memory += averaged
+    check_room(parameters, in_memory, "the machine", memory_size(world.device))
+
+
+def count_parameters(
+    config: TransformerConfig, build: Callable[[TransformerConfig], Transformer]
+) -> int | float:
+    """The number of parameters, without making them; infinite beyond what PyTorch can count."""
+    try:
+        with torch.device("meta"):
+            one, two = (
+                sum(weight.numel() for weight in build(replace(config, layers=n)).parameters())
+                for n in (1, 2)
+            )
+    except (RuntimeError, TypeError, OverflowError):
+        return math.inf
+    return one + (config.layers - 1) * (two - one)
+
+
+def check_room(parameters: int | float, copies: int, where: str, there: int) -> None:
+    """ValueError if so many float32 copies of the parameters are more than there is room for."""
+    needed = 4 * parameters * copies
+    if needed > there:
+        raise ValueError(
+            f"{parameters:.3g} parameters, {copies} times (model.*, training.average), take "
+            f"{needed / 1e9:.3g} GB; {where} has {there / 1e9:.3g} GB"
+        )
 
 
 def padding(recipe: Recipe, pairs: Sequence[IdPair], seed: int) -> float:
@@ -130,34 +186,62 @@ def identity(recipe: Recipe, seed: int) -> dict[str, Any]:
     return {"recipe": recipe.name, "seed": seed, **settings(recipe)}
 
 
-def renew(recipe: Recipe, folder: Path, states: InFolder) -> None:
-    """Forget what was prepared for another task, before there was a state."""
+def renew(recipe: Recipe, folder: Path, states: bool) -> None:
+    """Delete what was prepared for another task, unless there are `states` that need it."""
     task = as_document(recipe)["task"]
     for left in folder.glob(".*.part"):  # of a process that was killed while it wrote
         left.unlink()
-    path, said = folder / "task.json", (json.dumps(task, indent=1) + "\n").encode()
-    if states.steps() or (path.exists() and path.read_bytes() == said):
+    path, wanted = folder / "task.json", (json.dumps(task, indent=1) + "\n").encode()
+    if states or (path.exists() and path.read_bytes() == wanted):
         return
     for name in PREPARED:
         (folder / name).unlink(missing_ok=True)
-    write_atomically(path, said)
+    write_atomically(path, wanted)
 
 
-def prepare(data: TaskData, seed: int, folder: Path | None, world: World):
-    """Tokenizer and pairs of ids: of several processes, the first makes them."""
-    if folder and world.rank:
-        world.wait()
-    path = folder / "tokenizer.json" if folder else None
-    if path and path.exists():
-        tokenizer = Tokenizer.load(path)
-    else:
+def prepare(
+    recipe: Recipe, data: TaskData, seed: int, folder: Path | None, world: World
+) -> tuple[Tokenizer, Sequence[IdPair], list[str]]:
+    """The tokenizer, the training pairs as ids, and in words what cleaning left out.
+
+    In a `folder` they are made once: by the first process, and by one more
+    on each machine that does not see the first's folder. ValueError where
+    one has other data than the first.
+    """
+    turn = 0 if world.rank == 0 else 1 if world.local_rank == 0 else 2
+    for now in range(3) if folder else [turn]:
+        if now == turn:
+            prepared = read_or_make(recipe, data, seed, folder)
+        if folder:
+            world.wait()
+    tokenizer, pairs, _ = prepared
+    digest = hashlib.sha256(tokenizer.to_json().encode() + pair_lengths(pairs).tobytes())
+    sums = world.each(int(digest.hexdigest()[:12], 16))
+    for rank, other in enumerate(sums):
+        if other != sums[0]:
+            raise ValueError(f"process {rank} has another vocabulary or other pairs than the first")
+    return prepared
+
+
+def read_or_make(recipe: Recipe, data: TaskData, seed: int, folder: Path | None):
+    """What `prepare` returns, from the folder as far as it is there."""
+    if folder is None:
         tokenizer = data.tokenizer()
-        if path:
-            write_atomically(path, tokenizer.to_json().encode())
-    pairs, left_out = data.training_ids(tokenizer, seed, folder)
-    if folder and not world.rank:
-        world.wait()
-    return tokenizer, pairs, left_out
+    else:
+        renew(recipe, folder, states=any((folder / "states").glob("step-*.json")))
+        path = folder / "tokenizer.json"
+        if not path.exists():
+            write_atomically(path, data.tokenizer().to_json().encode())
+        tokenizer = Tokenizer.load(path)
+    return tokenizer, *data.training_ids(tokenizer, seed, folder)
+
+
+@dataclass(frozen=True)
+class LogRow(Update):
+    """A line of the log: an update, the run's seconds up to it, what `TaskData.watch` found."""
+
+    elapsed: float
+    watched: dict[str, float | str]  # JSON has no number for infinity
 
 
 class Log:
@@ -172,10 +256,11 @@ class Log:
         if path is None:
             return
         rows = read_log(path) if step and path.exists() else []
-        kept = [row for row in rows if row["step"] <= step]
+        kept = [row for row in rows if row.step <= step]
         for row in kept:
-            self.note(row)
-        write_atomically(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
+            self.append(row)
+        lines = (json.dumps(asdict(row)) + "\n" for row in kept)
+        write_atomically(path, "".join(lines).encode())
         self.file = open(path, "a", encoding="utf-8", buffering=1)
 
     def __enter__(self) -> "Log":
@@ -185,32 +270,32 @@ class Log:
         if self.file:
             self.file.close()
 
-    def note(self, row: dict[str, Any]) -> None:
-        update = Update(**{name: row[name] for name in Update.__dataclass_fields__})
+    def append(self, row: LogRow) -> None:
+        """Add a row to the run."""
+        update = Update(**{name: getattr(row, name) for name in Update.__dataclass_fields__})
         self.run.updates.append(update)
-        if row["watched"]:
-            self.run.watched[update.step] = row["watched"]
-        self.run.seconds = row["elapsed"]
+        if row.watched:
+            self.run.watched[update.step] = {n: float(x) for n, x in row.watched.items()}
+        self.run.seconds = row.elapsed
 
     def add(self, update: Update, watched: dict[str, float]) -> None:
-        row = {**asdict(update), "elapsed": self.run.seconds, "watched": watched}
-        self.note(row)
+        """Add an update to the run and to the file."""
+        written = {name: x if math.isfinite(x) else str(x) for name, x in watched.items()}
+        row = LogRow(**asdict(update), elapsed=self.run.seconds, watched=written)
+        self.append(row)
         if self.file:
-            self.file.write(json.dumps(row) + "\n")
+            self.file.write(json.dumps(asdict(row)) + "\n")
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
+def read_log(path: Path) -> list[LogRow]:
     """The rows of a log, but for a last one that was cut short."""
-    rows, columns = [], (*Update.__dataclass_fields__, "elapsed", "watched")
+    rows = []
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         if line.endswith(b"\n"):
             try:
-                row = json.loads(line)
-                rows.append({name: row[name] for name in columns})
-            except (ValueError, KeyError, TypeError):
-                raise ValueError(
-                    f"{path}, line {number} is damaged; delete the file to go on without a record"
-                ) from None
+                rows.append(decoded(line, LogRow, f"{path}, line {number}"))
+            except ValueError as error:
+                raise ValueError(f"{error}; delete the file to go on without a record") from None
     return rows
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from annotated.files import replacing, write_json
+from annotated.files import read_document, replacing, write_json
 
 VERSION = 1
 KEPT = 2  # newest states to go on from: should one be damaged, there is another
@@ -57,12 +58,12 @@ class InMemory:
 
 
 class InFolder:
-    """As files: for each state two of tensors, and a JSON document.
+    """As files: for each state two of tensors, and a manifest in JSON.
 
-    The document is written last. It holds the SHA-256 of the tensors and
+    The manifest is written last. It holds the SHA-256 of the tensors and
     `run`, what must agree for a run to go on: recipe, seed, settings. The
     newest states are kept, and of the others the models that are `needed`.
-    Of several processes one writes; all may read.
+    Of several processes the first writes; the others only look.
     """
 
     def __init__(self, folder: str | Path, run: Mapping[str, Any], writes: bool = True):
@@ -87,22 +88,21 @@ class InFolder:
         digests = {}
         for part, tensors in state.items():
             digests[part] = save(tensors, self.path(step, part))
-        note = {"version": VERSION, "step": step, "run": self.run, "sha256": digests}
-        write_json(self.note(step), note)
+        write_json(self.manifest_path(step), asdict(Manifest(VERSION, step, self.run, digests)))
         for old in self.steps()[:-KEPT]:
             self.drop(old, keep_model=old in needed)
 
     def drop(self, step: int, keep_model: bool) -> None:
-        """Delete a state, the document first: it vouches for the rest."""
+        """Delete a state, the manifest first: it vouches for the rest."""
         if not keep_model:
-            self.note(step).unlink(missing_ok=True)
+            self.manifest_path(step).unlink(missing_ok=True)
             self.path(step, MODEL).unlink(missing_ok=True)
         self.path(step, MOMENTS).unlink(missing_ok=True)
 
     def path(self, step: int, part: str) -> Path:
         return self.folder / f"step-{step:08d}.{part}.safetensors"
 
-    def note(self, step: int) -> Path:
+    def manifest_path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}.json"
 
     def steps(self) -> list[int]:
@@ -116,34 +116,51 @@ class InFolder:
         Raises ValueError that names the file that is missing, damaged, of
         another version or of another run.
         """
-        note, path = self.note(step), self.path(step, part)
-        digest = self.said(note)["sha256"].get(part)
+        path, name = self.path(step, part), self.manifest_path(step).name
+        digest = self.manifest(step).sha256.get(part)
         if not path.is_file():
-            raise ValueError(f"{path} is missing, but {note.name} speaks of it; {BACK}")
+            raise ValueError(f"{path} is missing, but {name} lists it; {BACK}")
         if sha256_of(path) != digest:
             raise ValueError(
                 f"{path} ({path.stat().st_size} bytes) is truncated or damaged: "
-                f"its SHA-256 is not the one in {note.name}; {BACK}"
+                f"its SHA-256 is not the one in {name}; {BACK}"
             )
         try:
             return load_file(path)
         except SafetensorError as error:
             raise ValueError(f"{path} can't be read: {error}; {BACK}") from None
 
-    def said(self, note: Path) -> dict[str, Any]:
-        """The document of a state, if it is one of this run."""
+    def manifest(self, step: int) -> "Manifest":
+        """The manifest of a state, if it is one of this run."""
+        path = self.manifest_path(step)
         try:
-            said = json.loads(note.read_bytes())
-            version, run, sums = said["version"], dict(said["run"]), dict(said["sha256"])
+            manifest = read_document(path, Manifest)
         except FileNotFoundError:
-            raise ValueError(f"{note} is missing: no state of that update was kept") from None
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ValueError(f"{note} is damaged; {BACK}") from None
-        if version != VERSION:
-            raise ValueError(f"{note} has version {version}; this package reads version {VERSION}")
-        if run != self.run:
-            raise ValueError(f"{note} is of another run: {differences(run, self.run)}")
-        return {**said, "sha256": sums}
+            raise ValueError(f"{path} is missing: no state of that update was kept") from None
+        except ValueError as error:
+            raise ValueError(f"{error}; {BACK}") from None
+        if manifest.version != VERSION:
+            raise ValueError(
+                f"{path} has version {manifest.version}; this package reads version {VERSION}"
+            )
+        if manifest.run != self.run:
+            raise ValueError(f"{path} is of another run: {differences(manifest.run, self.run)}")
+        return manifest
+
+    def check_same_run(self) -> None:
+        """ValueError if the newest state is of another run, or its manifest damaged."""
+        for step in self.steps()[-1:]:
+            self.manifest(step)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What vouches for a state: the run it is of, and its files' SHA-256 by part."""
+
+    version: int
+    step: int
+    run: dict[str, Any]
+    sha256: dict[str, str]
 
 
 BACK = "delete that update's files to go on from the state before"

@@ -1,13 +1,16 @@
 """§5.1-5.4: one update, many of them, and going on after a stop."""
 
+import math
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from annotated.data.batches import Batch, IdPair, collate, micro_batches
 from annotated.model.contract import Seq2Seq
@@ -19,7 +22,10 @@ from annotated.training.world import World
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """§5.1-5.4: the defaults are the paper's base run."""
+    """§5.1-5.4, §6.1: the defaults are the paper's base run.
+
+    Raises ValueError for a value that no training can have.
+    """
 
     # updates of the whole training
     steps: int = 100_000
@@ -56,27 +62,47 @@ class TrainingConfig:
             "average", "average_every",
         ):
             value = getattr(self, name)
-            if not isinstance(value, int):
-                raise ValueError(
-                    f"{name} is {value!r}; expected a whole number"
-                )
-            if value < 1:
-                raise ValueError(f"{name} is {value}; expected at least 1")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(
-                f"label_smoothing is {self.label_smoothing}; expected 0 to 1"
-            )
-        if self.precision not in ("float32", "bfloat16"):
-            raise ValueError(
-                f"precision is {self.precision!r}; "
-                "expected 'float32' or 'bfloat16'"
-            )
+            self._check(name, "a whole number", type(value) is int)
+            self._check(name, "at least 1", value >= 1)
+            self._check(name, "less than 2^63", value < 2**63)
+        self._check(
+            "micro_batches", f"at most batch_tokens, {self.batch_tokens}",
+            self.micro_batches <= self.batch_tokens,
+        )
+        for name, expected, right in (
+            ("length_noise", "at least 0", lambda x: x >= 0),
+            ("factor", "more than 0", lambda x: x > 0),
+            ("label_smoothing", "at least 0 and less than 1", lambda x: 0 <= x < 1),
+            ("eps", "more than 0", lambda x: x > 0),
+        ):
+            value = getattr(self, name)
+            self._check(name, expected, math.isfinite(value) and right(value))
+        self._check(
+            "betas", "two numbers of at least 0 and less than 1",
+            len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas),
+        )
+        precisions = "float32", "bfloat16"
+        self._check(
+            "precision", "'float32' or 'bfloat16'", self.precision in precisions
+        )
 
-    def averaged(self) -> list[int]:
+    def _check(self, name: str, expected: str, right: bool) -> None:
+        if not right:
+            value = getattr(self, name)
+            raise ValueError(f"{name} is {value!r}; expected {expected}")
+
+    def check_processes(self, count: int) -> None:
+        """ValueError if so many processes can't share an update evenly."""
+        self._check(
+            "micro_batches", f"a multiple of {count}, the number of processes",
+            self.micro_batches % count == 0,
+        )
+
+    def averaged(self) -> range:
         """§6.1: after which updates the checkpoints are taken to average."""
-        first = self.steps - (self.average - 1) * self.average_every
-        steps = range(first, self.steps + 1, self.average_every)
-        return [step for step in steps if step > 0]
+        there = (self.steps - 1) // self.average_every  # before the last
+        before = min(self.average - 1, there) * self.average_every
+        return range(self.steps - before, self.steps + 1, self.average_every)
 
 
 @dataclass(frozen=True)
@@ -125,16 +151,21 @@ class Trainer:
         self.states, self.world = states or InMemory(), world or World()
         self.step = 0
         self.device = next(model.parameters()).device
-        self.forward = torch.compile(model) if config.compile else model
         fused = self.device.type in ("cpu", "cuda")
         self.adam = torch.optim.Adam(
             model.parameters(), betas=config.betas, eps=config.eps, fused=fused
         )
-        if config.micro_batches % self.world.size:
-            raise ValueError(
-                f"micro_batches is {config.micro_batches}; expected a multiple "
-                f"of {self.world.size}, the number of processes"
-            )
+        config.check_processes(self.world.size)
+
+    @cached_property
+    def parallel(self) -> nn.Module:
+        """The model as all processes share it: they have the same gradients."""
+        return self.world.parallel(self.model)
+
+    @cached_property
+    def forward(self) -> nn.Module:
+        """What gives the logits, compiled if `config` says so."""
+        return torch.compile(self.parallel) if self.config.compile else self.parallel
 
     def rate(self, step: int) -> float:
         """§5.3: the learning rate of an update."""
@@ -154,23 +185,24 @@ class Trainer:
         start, step = time.perf_counter(), self.step + 1
         rate, pad_id = self.rate(step), self.model.config.pad_id
         tokens = sum(int((batch.labels != pad_id).sum()) for batch in batches)
-        tokens = self.world.total(tokens, self.device)
+        tokens = self.world.total(tokens)
         self.model.train()
         self.adam.zero_grad()
-        loss = torch.zeros((), dtype=torch.float64, device=self.device)
+        losses = []
         for number, batch in enumerate(batches):
             self.seed_dropout(number)
-            loss += self.backward(batch.to(self.device), tokens)
+            with self.sync(number + 1 == len(batches)):
+                losses.append(self.backward(batch.to(self.device), tokens))
+        loss = self.world.total(sum(torch.stack(losses).tolist()))
         weights = self.model.parameters()
         gradients = [w.grad for w in weights if w.grad is not None]
-        self.world.sum_([loss, *gradients])
         norm = torch.nn.utils.get_total_norm(gradients).item()
-        self.refuse_infinity(loss.item(), norm, rate)
+        self.refuse_infinity(loss, norm, rate)
         self.adam.param_groups[0]["lr"] = rate
         self.adam.step()
         self.step = step
         seconds = time.perf_counter() - start
-        return Update(step, loss.item(), rate, norm, tokens, seconds)
+        return Update(step, loss, rate, norm, tokens, seconds)
 
     def backward(self, batch: Batch, tokens: int) -> Tensor:
         """Add a batch's share of the gradient; returns its share of the loss."""
@@ -182,8 +214,13 @@ class Trainer:
                 self.model.config.pad_id,
             )
         loss = total / tokens
-        loss.backward()
+        # the processes' gradients are averaged, and a sum is wanted
+        loss.backward(torch.full_like(loss, self.world.size))
         return loss.detach()
+
+    def sync(self, now: bool) -> AbstractContextManager:
+        """Inside the block a backward pass averages gradients over all processes, if `now`."""
+        return nullcontext() if now or self.world.size == 1 else self.parallel.no_sync()
 
     def seed_dropout(self, number: int) -> None:
         """Let dropout follow from a micro-batch's place in the stream alone."""
@@ -211,24 +248,54 @@ class Trainer:
         `stop()` is true, writes a state and returns False; True is the end.
         """
         self.resume()
+        self.settle()
         steps, needed = self.config.steps, self.config.averaged()
         halt = False
         for batches in self.updates(pairs):
             after(self.update(*batches))
-            halt = self.step < steps and self.asked(stop)
+            halt = self.step < steps and self.any_process(stop)
             if halt or (steps - self.step) % self.config.average_every == 0:
-                self.states.write(self.step, self.state(), needed)
+                self.write(needed)
             if halt:
                 break
-        self.world.wait()  # the one that writes may be behind
+        self.world.wait()  # the first may still be writing
         if halt:
             return False
-        average_(self.model, (self.states.read(step, MODEL) for step in needed))
+        if self.world.rank == 0:
+            kept = (self.states.read(step, MODEL) for step in needed)
+            average_(self.model, kept)
+        with torch.no_grad():
+            self.world.send(self.model.parameters())
         return True
 
-    def asked(self, stop: Callable[[], bool]) -> bool:
+    def any_process(self, stop: Callable[[], bool]) -> bool:
         """Whether any process is asked to stop: then all of them do."""
-        return self.world.total(int(stop()), self.device) > 0
+        return self.world.total(int(stop())) > 0
+
+    def settle(self) -> None:
+        """A pass before the first update, whose gradients are thrown away.
+
+        It decides in which order DistributedDataParallel sums: after it, the
+        first update sums as all that follow, so that a resumed run, too, has
+        the bits of one that never stopped.
+        """
+        if self.world.size > 1 and self.step < self.config.steps:
+            bos = torch.full((2, 2), self.model.config.bos_id, device=self.device)
+            self.forward(bos, bos).sum().backward()
+            self.adam.zero_grad()
+
+    def write(self, needed: Collection[int]) -> None:
+        """Write a state, in the first process; FloatingPointError if it is not finite."""
+        state = self.state()
+        for part, tensors in state.items():
+            for name, tensor in tensors.items():
+                if not tensor.isfinite().all():
+                    raise FloatingPointError(
+                        f"step {self.step}: {name} of {part} is not finite; "
+                        "the state is not written"
+                    )
+        if self.world.rank == 0:
+            self.states.write(self.step, state, needed)
 
     def updates(self, pairs: Sequence[IdPair]) -> Iterator[list[Batch]]:
         """§5.1: this process's share of each update from here on.
@@ -258,19 +325,33 @@ class Trainer:
 
     @torch.no_grad()
     def resume(self) -> None:
-        """Go on from the newest state, if it is further on than this."""
+        """Go on from the newest state, if it is further on than this.
+
+        Of several processes the first reads it and sends it to the others,
+        which need no file. ValueError where another has a newer one: a folder
+        that the first does not see.
+        """
         newest = max(self.states.steps(), default=0)
-        if newest <= self.step:
+        steps = self.world.each(max(newest, self.step))
+        step, last = steps[0], max(steps)
+        if last > step:
+            raise ValueError(
+                f"process {steps.index(last)} has a state of update {last}, the first "
+                f"of update {step}; expected one folder for all, or the newest at the first"
+            )
+        if step <= self.step:
             return
-        model = self.states.read(newest, MODEL)
-        kept = self.states.read(newest, MOMENTS)
-        for name, weight in self.model.named_parameters():
-            weight.copy_(model[name])
+        first = self.world.rank == 0
+        kept = {p: self.states.read(step, p) for p in (MODEL, MOMENTS) if first}
+        for weight in self.model.parameters():
             self.adam.state[weight] = {
-                "step": torch.tensor(float(newest), device=self.device),
-                **{
-                    kind: torch.empty_like(weight).copy_(kept[f"{kind}.{name}"])
-                    for kind in ("exp_avg", "exp_avg_sq")
-                },
+                "step": torch.tensor(float(step), device=self.device),
+                "exp_avg": torch.empty_like(weight),
+                "exp_avg_sq": torch.empty_like(weight),
             }
-        self.step = newest
+        for part, tensors in self.state().items():
+            for name, tensor in tensors.items():
+                if first:
+                    tensor.copy_(kept[part][name])
+                self.world.send([tensor])
+        self.step = step
