@@ -92,7 +92,7 @@ class TestLoad:
     def test_shipped_models_have_names(self):
         assert "numbers-en-de" in shipped() and shipped() == sorted(shipped())
         for name in shipped():
-            assert Translator.load(name).notes["recipe"] == name
+            assert Translator.load(name).notes["recipe"]["name"] == name
 
     def test_a_folder_is_as_good_as_a_name(self, translator, tmp_path):
         shutil.copytree(files("annotated") / "weights" / "numbers-en-de", tmp_path / "mine")
