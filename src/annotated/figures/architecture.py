@@ -119,7 +119,7 @@ def shape(x: Tensor) -> str:
 
 
 def summed(total: Tensor, x: Tensor, y: Tensor, where: str) -> bool:
-    """Is total x + y, or y alone? Raises ValueError if it is neither."""
+    """Is `total` `x` + `y`, or y alone? ValueError that names the place `where` it is neither."""
     if torch.equal(total, y):
         return False
     if torch.equal(total, x + y):

@@ -62,6 +62,7 @@ def scaled_dot_product_attention(
 ) -> tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n m"]]:
     """§3.2.1, eq. 1: softmax(Q Kᵀ / √d_k) V, and the weights it used.
 
+    Each `query` is compared with every `key`; the weights mix the `value`s.
     `mask` broadcasts to the scores, (*batch, n, m); True may attend.
     Raises ValueError for a mask that is not boolean or does not fit.
     Each row of the weights sums to 1, or is zero where nothing is allowed.
@@ -115,9 +116,10 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Queries, Keys, Mask]:
         """What is compared, and what may be seen; here as it comes.
 
-        Another attention overrides this. If the keys are of the queries' own
-        sequence (`own`), these are the last n of its m positions: all of
-        them in training, the newest in a step of search.
+        Another attention overrides this. `query` (batch, h, n, d_k) meets
+        `keys` (batch, h, m, d_k) where `mask` is True. If the keys are of the
+        queries' own sequence (`own`), these are the last n of its m
+        positions: all of them in training, the newest in a step of search.
         """
         return query, keys, mask
 
@@ -125,7 +127,10 @@ class MultiHeadAttention(nn.Module):
         self, x: Vectors, keys: Keys, values: Values, mask: Mask = None,
         own: bool = False,
     ) -> Vectors:
-        """Q from x, against keys and values that are already projected."""
+        """Q from x, against `keys` and `values` that are already projected.
+
+        `mask` and `own` as in `prepare`.
+        """
         query = self.split(self.w_q(x))
         check_mask(mask, query, keys)
         query, keys, mask = self.prepare(query, keys, mask, own)

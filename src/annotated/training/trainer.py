@@ -139,8 +139,10 @@ def average_(
 class Trainer:
     """§5.2-5.4: Adam under the schedule, on the label-smoothed loss.
 
-    An update depends on the seed, on its number and on its batches: on no
-    stop, and on no number of processes.
+    Trains `model` in place as `config` says. `states` keep where the run
+    stands, by default in memory; `world` are the processes that share it, by
+    default this one alone. An update depends on the `seed`, on its number and
+    on its batches: on no stop, and on no number of processes.
     """
 
     def __init__(

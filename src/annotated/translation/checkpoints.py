@@ -39,7 +39,7 @@ class Config:
 def save_checkpoint(
     folder: str | Path, model: Transformer, tokenizer: Tokenizer, dtype=None, **notes
 ) -> None:
-    """Write model, tokenizer and configuration; `notes` are kept as JSON.
+    """Write `model`, `tokenizer` and configuration into `folder`; `notes` are kept as JSON.
 
     The configuration comes last and holds the SHA-256 of the others and its
     own, so neither an interrupted write nor a changed byte can pass for a

@@ -37,10 +37,10 @@ def greedy_search(
 ) -> list[Hypothesis]:
     """§6.1 without a beam: the likeliest word at every step, until EOS.
 
-    A sentence of k source tokens gets at most k + extra_length, EOS included.
+    A sentence of k `source` tokens gets at most k + extra_length, EOS included.
     Sentences that have ended leave the batch. `memory` stands in for the
     encoder's output: for interventions. Learned positions end the rest at
-    their max_length. ValueError for an extra_length below 0.
+    the `model`'s max_length. ValueError for an extra_length below 0.
     """
     ids, limit = model.config, limits(model, source, extra_length)
     longest = max(limit.tolist(), default=0)

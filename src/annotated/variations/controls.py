@@ -36,6 +36,7 @@ class UnscaledAttention(MultiHeadAttention):
     """§3.2.1 without √d_k: scores are the dot products as they are."""
 
     def prepare(self, query: Queries, keys: Keys, mask: Mask, own: bool):
+        """`keys`, `mask` and `own` as they come; `query` times √d_k undoes the division."""
         return query * math.sqrt(query.shape[-1]), keys, mask
 
 
