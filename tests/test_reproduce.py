@@ -7,34 +7,23 @@ import subprocess
 import sys
 import tarfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotated import records, reproduce
-from annotated.benchmark.step import Product, Rate
+from annotated import cli, records, reproduce
 from annotated.data.corpora import TextCorpus
-from annotated.model import TransformerConfig
+from annotated.experiments import Experiment, Training
+from annotated.jobs import Job, Result, Unavailable
 from annotated.recipes import RECIPES, TextTask
-from annotated.reproduce import (
-    STAGES,
-    Clock,
-    Job,
-    Outcome,
-    Stage,
-    affordable,
-    pack,
-    plan,
-    score,
-    stages_named,
-    state_of,
-    train_and_test,
-)
+from annotated.reproduce import Clock, Folder, Work, attempt, missing, pack, plan, score
+from annotated.signals import Signals
 from annotated.translation import Translator
 
 RUN = reproduce.reproduce
@@ -47,6 +36,7 @@ for name in ("num2words", "pooch", "sacremoses", "IPython", "ipykernel", "nbform
 MINIATURE_ONLY = """
 import sys
 from annotated.cli import main
+from annotated.experiments import EXPERIMENTS, Training
 from annotated.model import TransformerConfig
 from annotated.recipes import RECIPES, Copying, Recipe
 from annotated.training import TrainingConfig
@@ -54,53 +44,61 @@ RECIPES["copy"] = Recipe("copy", "letters", Copying(count=211, longest=3),
     TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
     TrainingConfig(steps=307, batch_tokens=61, length_noise=6.0, warmup_steps=3, average=2,
         average_every=15))
+EXPERIMENTS["copy"] = Training(name="copy", recipe="copy", least={"cpu": 20.0}, share=1.0)
 sys.argv[1:1] = ["reproduce"]
 main()
 """
 
 
-@pytest.fixture(scope="session")
-def miniature(letters):
-    """Three letters at most, 41 updates."""
-    return letters("copy-three", steps=41, average_every=5)
+@dataclass(frozen=True, kw_only=True)
+class Fake(Experiment):
+    """An experiment that runs a function of the job."""
+
+    run: Any = None
+
+    def make(self, job):
+        return self.run(job)
 
 
 @pytest.fixture
 def named(monkeypatch):
-    """`named(name, run, …)` puts stages in place of the real ones."""
-    stages: dict[str, Stage] = {}
-    monkeypatch.setattr(reproduce, "STAGES", stages)
+    """`named(name, run, …)` puts experiments in place of the real ones."""
+    table: dict[str, Experiment] = {}
+    monkeypatch.setattr("annotated.experiments.table.EXPERIMENTS", table)
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", table)
 
-    def add(name, run, least=1.0, share=1.0):
-        stages[name] = Stage(name, f"stage {name}", run, {"cpu": least, "cuda": least}, share)
-        return stages[name]
+    def add(name, run, least=1.0, share=1.0, **more):
+        table[name] = Fake(name=name, run=run, least={"cpu": least}, share=share, **more)
+        return table[name]
 
     return add
 
 
 @pytest.fixture
-def job(tmp_path):
-    """A job of so many seconds, in a folder of its own; what it says is in its list."""
-
-    def make(seconds=60.0, out=None, **changed):
-        said: list[str] = []
-        given = dict(
-            out=out or tmp_path / "out", device="cpu", seed=0, seconds=seconds,
-            clock=Clock(1000.0), data_dir=None, command="c", commit="", say=said.append,
-        )
-        return Job(**given | changed)
-
-    return make
+def miniature(letters, monkeypatch):
+    """An experiment: three letters at most, 41 updates."""
+    recipe = letters("copy-three", steps=41, average_every=5)
+    monkeypatch.setitem(RECIPES, recipe.name, recipe)
+    return Training(name="copy-three", recipe=recipe.name)
 
 
-def a_record(job, experiment, **metrics):
+def a_record(job, **fields):
     """Some valid record."""
-    return records.Record(
-        experiment=experiment, command=job.command, recipe=None, seed=job.seed, commit="unknown",
-        device="Some CPU", kind="cpu", threads=1, versions={"x": "1"}, precision="float32",
-        seconds=1.0, tokens_per_update=None, tables={}, date=date(2026, 1, 2),
-        metrics=records.as_metrics(metrics),
+    given = dict(
+        experiment=job.experiment, command=job.command, recipe=None, seed=job.seed,
+        commit="unknown", device="Some CPU", kind="cpu", threads=1, versions={"x": "1"},
+        precision="float32", seconds=1.0, tokens_per_update=None, tables={}, metrics={},
+        date=date(2026, 1, 2),
     )
+    return records.Record(**given | fields)
+
+
+def done(job):
+    return Result(a_record(job), "fine")
+
+
+def outcome(out, name) -> dict:
+    return json.loads((out / "outcomes" / f"{name}.json").read_text())
 
 
 def inside(path) -> dict[str, bytes]:
@@ -109,168 +107,167 @@ def inside(path) -> dict[str, bytes]:
 
 
 class TestPlan:
-    LEAST = (12.0, 45.0, 20.0, 180.0)
-
-    def stages(self):
-        return [
-            Stage(str(n), "", lambda job: None, {"cpu": n, "cuda": 1.0}, share)
-            for n, share in zip(self.LEAST, (1.0, 2.0, 3.0, 4.0), strict=True)
-        ]
+    def work(self, *least, share=1.0):
+        experiments = (
+            Fake(name=f"e{i}", least={"cpu": n, "cuda": 1.0}, share=share * (i + 1))
+            for i, n in enumerate(least)
+        )
+        return [Work(experiment, 0) for experiment in experiments]
 
     def test_where_all_fit_what_is_over_is_shared(self):
-        found = plan(self.stages(), "cpu", 357.0)
-        assert found == {"12.0": 22.0, "45.0": 65.0, "20.0": 50.0, "180.0": 220.0}
-        assert sum(plan(self.stages(), "cuda", 40.0).values()) == pytest.approx(40)
+        work = self.work(12.0, 45.0, 20.0, 180.0)
+        found = plan(work, "cpu", 357.0)
+        assert found == {
+            "e0-seed0": 22.0, "e1-seed0": 65.0, "e2-seed0": 50.0, "e3-seed0": 220.0,
+        }
+        assert sum(plan(work, "cuda", 40.0).values()) == pytest.approx(40)
 
-    @pytest.mark.parametrize(
-        ("seconds", "kept"),
-        [(257.0, 4), (256.9, 3), (77.0, 3), (76.9, 2), (32.0, 2), (31.9, 1), (12.0, 1), (0.0, 0)],
-    )
-    def test_the_longest_is_left_out_first(self, seconds, kept):
-        found = plan(self.stages(), "cpu", seconds)
-        assert sorted(map(float, found)) == sorted(self.LEAST)[:kept]
+    def test_what_is_wanted_most_comes_first_and_shorter_work_fills_the_rest(self):
+        work = self.work(100.0, 80.0, 30.0, share=0.0)
+        assert [*plan(work, "cpu", 99.0)] == ["e1-seed0"]
+        assert [*plan(work, "cpu", 100.0)] == ["e0-seed0"]
+        assert [*plan(work, "cpu", 130.0)] == ["e0-seed0", "e2-seed0"]
+        assert plan(work, "cpu", 29.0) == {}
 
     @given(st.lists(st.floats(0.1, 100), max_size=7), st.floats(0, 300))
     def test_never_too_much_never_too_little(self, least, seconds):
-        stages = [
-            Stage(str(i), "", lambda job: None, {"cpu": n}, 1.0 + i) for i, n in enumerate(least)
-        ]
-        found = plan(stages, "cpu", seconds)
-        assert all(found[s.name] >= s.least["cpu"] for s in stages if s.name in found)
+        work = self.work(*least)
+        found = plan(work, "cpu", seconds)
+        assert all(found[w.name] >= n for w, n in zip(work, least) if w.name in found)
         assert sum(found.values()) == pytest.approx(seconds if found else 0)
         if not found:
             assert all(n > seconds for n in least)
 
-    def test_stages_keep_their_order_and_unknown_ones_are_named(self):
-        assert [s.name for s in stages_named([])] == list(STAGES)
-        assert [s.name for s in stages_named(["numbers", "step-base"])] == ["step-base", "numbers"]
-        with pytest.raises(ValueError, match=r"^no stage 'x'; there are step-base, step-big, "):
-            stages_named(["step-base", "x"])
-
-    def test_a_budget_is_what_the_time_allows(self):
-        quick, slow = (Rate((Product(1000, 2e9 / rate),)) for rate in (7e14, 5e10))
-        assert affordable("base", quick, 10.0) == affordable("big", quick, 10.0) == 25_000
-        assert 64 <= affordable("big", slow, 60.0) < affordable("base", slow, 60.0) < 2000
-        assert affordable("base", slow, 0.0) >= 64
-        assert affordable("base", slow, 1e6) == 25_000
+    def test_a_first_seed_of_each_comes_before_a_second(self, tmp_path):
+        experiments = [Fake(name=name, seeds=n, run=done) for name, n in (("a", 2), ("b", 3))]
+        names = [work.name for work in missing(experiments, "cpu", tmp_path)]
+        assert names == ["a-seed0", "b-seed0", "a-seed1", "b-seed1", "b-seed2"]
+        records.write(a_record(Job("b", 1)), tmp_path)
+        names = [work.name for work in missing(experiments, "cpu", tmp_path)]
+        assert names == ["a-seed0", "b-seed0", "a-seed1", "b-seed2"]
+        assert missing(experiments, "cuda", tmp_path) == []
 
 
 class TestClock:
     def test_it_runs_out(self):
-        assert Clock(0.0).left() == 0 < Clock(5.0).left() <= 5
+        assert Clock(0.0, Signals()).left() == 0 < Clock(5.0, Signals()).left() <= 5
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_leaves_no_time_and_a_second_interrupts(self, number):
         before = signal.getsignal(number)
-        with Clock(1000.0) as clock:
+        with Signals() as signals:
+            clock = Clock(1000.0, signals)
             os.kill(os.getpid(), number)
-            assert clock.left() == 0 and clock.signal == number
+            assert clock.left() == 0 and signals.signal == number
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), number)
                 time.sleep(5)
         assert signal.getsignal(number) is before
 
-    def test_a_stage_has_its_own_time_within_it(self, job):
-        assert 0 < job(5.0).left() <= 5
-        assert job(5.0, clock=Clock(0.0)).left() == 0
-
 
 class TestReproduce:
-    def test_stages_run_in_turn_and_their_records_are_there_at_once(self, named, tmp_path, capsys):
+    def test_experiments_run_in_turn_and_their_records_are_there_at_once(
+        self, named, tmp_path, capsys
+    ):
         seen = []
 
-        def first(job):
-            job.keep(a_record(job, "first", x=1))
-            return Outcome("done", "one")
-
         def second(job):
-            seen.append(sorted(p.name for p in (job.out / "records").iterdir()))
-            seen.append("records/first/some-cpu-seed0.json" in inside(job.out / reproduce.PACK))
-            return Outcome("done", "two")
+            seen.append(sorted(p.name for p in (tmp_path / "records").iterdir()))
+            seen.append("records/first/some-cpu-seed0.json" in inside(tmp_path / reproduce.PACK))
+            return done(job)
 
-        named("first", first)
+        named("first", done)
         named("second", second)
         assert RUN(tmp_path, "cpu", 1.0) == 0
         assert seen == [["first"], True]
         said = capsys.readouterr().out.splitlines()
-        assert said[0] == "annotated reproduce --device cpu --minutes 1 --seed 0"
-        assert "first: done: one" in said and "second: done: two" in said
-        assert "second: done: two" in (tmp_path / "log.txt").read_text()
-        assert (state_of(tmp_path, "first"), state_of(tmp_path, "third")) == ("done", None)
+        assert said[0] == "annotated reproduce --device cpu --minutes 1"
+        assert "first-seed0: done: fine" in said and "second-seed0: done: fine" in said
+        assert "second-seed0: done: fine" in (tmp_path / "log.txt").read_text()
+        assert outcome(tmp_path, "first-seed0")["state"] == "done"
+        (record,) = records.find("first", root=tmp_path / "records")
+        assert record.command == "annotated record first --seed 0"
 
-    def test_what_is_done_is_not_run_again_and_the_rest_is(self, named, tmp_path, capsys):
-        runs, outcomes = [], {"b": ["unfinished", "done"], "c": ["failed", "done"]}
+    def test_what_is_recorded_is_not_run_again_and_the_rest_is(self, named, tmp_path):
+        runs, fails = [], ["b", "c"]
 
         def run(job):
-            name = "abc"[len(runs) % 3]
-            runs.append(name)
-            return Outcome(outcomes[name].pop(0) if name in outcomes else "done", "")
+            runs.append(job.experiment)
+            if job.experiment not in fails:
+                return done(job)
+            fails.remove(job.experiment)
+            if job.experiment == "c":
+                raise OSError("no")
+            return Result(None, "1 of 2", finished=False)
 
         for name in "abc":
             named(name, run)
         assert RUN(tmp_path, "cpu", 1.0) == 1  # c failed
-        assert runs == ["a", "b", "c"]
-        runs.append("a")  # so that run() counts on from b
         assert RUN(tmp_path, "cpu", 1.0) == 0
-        assert runs[4:] == ["b", "c"]
-        assert RUN(tmp_path, "cpu", 1.0) == 0 and len(runs) == 6
-        assert capsys.readouterr().out.count("a: done before") == 2
+        assert RUN(tmp_path, "cpu", 1.0) == 0
+        assert runs == ["a", "b", "c", "b", "c"]
 
-    def test_a_stage_that_fails_says_why_and_the_others_go_on(self, named, tmp_path, capsys):
+    def test_what_fails_says_why_and_the_others_go_on(self, named, tmp_path, capsys):
         def fails(job):
             raise FloatingPointError("step 3: the loss is nan")
 
         named("fails", fails)
-        named("works", lambda job: Outcome("done", "fine"))
+        named("works", done)
         assert RUN(tmp_path, "cpu", 1.0) == 1
         out = capsys.readouterr().out
-        assert "fails: failed: FloatingPointError: step 3: the loss is nan" in out
-        assert "works: done: fine" in out and "Traceback" in (tmp_path / "log.txt").read_text()
+        assert "fails-seed0: failed: FloatingPointError: step 3: the loss is nan" in out
+        assert "works-seed0: done: fine" in out
+        assert "Traceback" in (tmp_path / "log.txt").read_text()
+
+    def test_what_is_not_here_is_skipped_and_no_failure(self, named, tmp_path, capsys):
+        def lacks(job):
+            raise Unavailable("train.en is in no data folder")
+
+        named("lacks", lacks)
+        assert RUN(tmp_path, "cpu", 1.0) == 0
+        assert "lacks-seed0: skipped: train.en is in no data folder" in capsys.readouterr().out
 
     def test_time_that_is_left_goes_to_the_next(self, named, tmp_path):
-        given = {}
+        given = []
 
         def run(job):
-            given[len(given)] = job.seconds
-            return Outcome("done", "")
+            given.append(job.left())
+            return done(job)
 
         named("a", run, least=5.0)
         named("b", run, least=5.0)
         RUN(tmp_path, "cpu", 1.0)
-        assert given[0] == pytest.approx(29, abs=1)
-        assert given[1] == pytest.approx(58, abs=2)
+        assert given == [pytest.approx(29, abs=1), pytest.approx(58, abs=2)]
 
-    def test_a_stage_that_can_not_fit_says_so(self, named, tmp_path, capsys):
-        ran = []
-        named("long", lambda job: ran.append("long"), least=100.0)
-        named("short", lambda job: ran.append("short") or Outcome("done", ""), least=10.0)
+    def test_what_can_not_fit_says_so(self, named, tmp_path, capsys):
+        named("long", lambda job: pytest.fail("not to be run"), least=100.0)
+        named("short", done, least=10.0)
         assert RUN(tmp_path, "cpu", 1.0) == 0
         said = capsys.readouterr().out
-        assert "long: skipped: needs 100 s beside the stages before it; 58 s are left" in said
-        assert ran == ["short"]
+        assert "long-seed0: skipped: needs 100 s beside what is wanted more; 58 s are left" in said
+        assert "short-seed0: done" in said
 
     def test_a_signal_ends_it_and_packs(self, named, tmp_path):
         def interrupted(job):
             os.kill(os.getpid(), signal.SIGTERM)
-            return Outcome("unfinished", f"{job.left():.0f} s left")
+            assert job.interrupted()
+            return Result(None, f"{job.left():.0f} s left", finished=False)
 
         named("a", interrupted)
         named("b", lambda job: pytest.fail("not to be run"))
         assert RUN(tmp_path, "cpu", 1.0) == 128 + signal.SIGTERM
-        summary = json.loads(inside(tmp_path / reproduce.PACK)["summary.json"])
-        assert summary["stages"]["a"]["note"] == "0 s left" and "b" not in summary["stages"]
+        outcomes = json.loads(inside(tmp_path / reproduce.PACK)["summary.json"])["outcomes"]
+        assert outcomes["a-seed0"]["note"].startswith("0 s left; start again with the same --out")
+        assert "b-seed0" not in outcomes
 
     def test_commit_and_translations_are_kept(self, named, tmp_path):
-        def run(job):
-            job.keep(a_record(job, "texts"), ["ein Hund", "zwei\nKatzen", ""])
-            return Outcome("done", "")
-
-        named("a", run)
+        texts = ["ein Hund", "zwei\nKatzen", ""]
+        named("texts", lambda job: Result(a_record(job), "", translations=texts))
         RUN(tmp_path, "cpu", 1.0, commit="0123abcd", pack_to=tmp_path / "elsewhere.tar.gz")
         (record,) = records.find("texts", root=tmp_path / "records")
         assert record.commit == "0123abcd"
         kept = inside(tmp_path / "elsewhere.tar.gz")["translations/texts/some-cpu-seed0.json"]
-        assert json.loads(kept) == ["ein Hund", "zwei\nKatzen", ""]
+        assert json.loads(kept) == texts
 
     @pytest.mark.parametrize(
         ("changed", "message"),
@@ -278,7 +275,9 @@ class TestReproduce:
             (dict(device="tpu"), r"^device is 'tpu'; expected cpu or cuda$"),
             (dict(minutes=0.0), r"^minutes is 0.0; expected a number above 0$"),
             (dict(minutes=float("nan")), r"^minutes is nan; expected"),
-            (dict(stages=["x"]), r"^no stage 'x'; there are a$"),
+            (dict(only=["x"]), r"^no experiment 'x'; there are a$"),
+            (dict(only=["", ""]), r"^no experiment ''; there are a$"),
+            (dict(commit="v1.0"), r"^--commit: commit is 'v1.0', expected 7 to 40 hexadecimal"),
         ],
     )
     def test_what_can_not_be_meant_is_refused_before_anything(
@@ -295,111 +294,75 @@ class TestReproduce:
         with pytest.raises(ValueError, match=r"^device is cuda, but torch sees no CUDA device"):
             RUN(tmp_path, "cuda", 1.0)
 
-    def test_another_seed_needs_another_folder(self, named, tmp_path):
-        named("a", lambda job: Outcome("done", ""))
-        RUN(tmp_path, "cpu", 1.0, seed=1)
-        with pytest.raises(ValueError, match=r"with device cpu, seed 1, not device cpu, seed 2; "):
-            RUN(tmp_path, "cpu", 1.0, seed=2)
+    def test_a_damaged_record_is_named(self, named, tmp_path):
+        named("a", done)
+        RUN(tmp_path, "cpu", 1.0)
+        (path,) = (tmp_path / "records").rglob("*.json")
+        path.write_text("[]")
+        with pytest.raises(ValueError, match=rf"^{path}: the document is \[\], expected"):
+            RUN(tmp_path, "cpu", 1.0)
 
 
 class TestTraining:
-    def test_to_the_end(self, job, miniature):
-        here = job()
-        outcome = train_and_test(miniature, here)
-        assert outcome.state == "done" and "of 1000 held-out sentences" in outcome.note
-        (record,) = records.find("copy-three", root=here.out / "records")
-        assert record.recipe == "copy-three" and record.command == "c"
-        assert record.value("updates") == record.value("updates_planned") == 41
-        assert len(record.curve) == 20 and 0 <= record.value("exact") <= 1
-        kept = Translator.load(here.out / "models" / "copy-three")
-        assert kept.notes == {"recipe": "copy-three", "seed": 0, "updates": 41}
+    """An entry of the registry, as `attempt` runs it."""
 
-    def test_time_up_leaves_a_tested_model_and_the_next_call_goes_on(self, job, miniature):
-        out = job().out
-        first = job(seconds=0.0)
-        outcome = train_and_test(miniature, first)
-        assert outcome == Outcome(
+    @pytest.fixture
+    def run(self, tmp_path):
+        """`run(entry, seconds)` is the outcome, and what was said."""
+
+        def run(entry, seconds=900.0, out=tmp_path, signalled=0):
+            said, signals = [], Signals()
+            signals.signal = signalled
+            clock = Clock(1000.0, signals)
+            found = attempt(
+                Work(entry, 0), "cpu", seconds, clock, Folder(out), None, "", said.append
+            )
+            return found, said
+
+        return run
+
+    def test_to_the_end(self, run, miniature, tmp_path):
+        found, _ = run(miniature)
+        assert found.state == "done" and found.note.startswith("exact ")
+        (record,) = records.find("copy-three", root=tmp_path / "records")
+        assert record.recipe == "copy-three"
+        assert record.command == "annotated record copy-three --seed 0"
+        assert len(record.curve) == 20 and 0 <= record.value("exact") <= 1
+        name = Path(record.filename).stem
+        kept = Translator.load(tmp_path / "models" / "copy-three" / name)
+        assert kept.notes["updates"] == 41 and kept.notes["seed"] == 0
+
+    def test_time_up_leaves_a_tested_model_and_the_next_call_goes_on(
+        self, run, miniature, tmp_path
+    ):
+        found, _ = run(miniature, 1e-9)
+        assert found == (
             "unfinished", "1 of 41 updates; start again with the same --out to go on"
         )
-        (record,) = records.find("copy-three-unfinished", root=out / "records")
-        assert record.value("updates") == 1
-        assert record.value("updates_planned") == 41
-        second = job()
-        assert train_and_test(miniature, second).state == "done"
-        assert "going on after 1 of 41 updates" in second.say.__self__
-        assert [p.name for p in (out / "records").iterdir()] == ["copy-three"]
-        assert [p.name for p in (out / "models").iterdir()] == ["copy-three"]
-        (record,) = records.find("copy-three", root=out / "records")
-        assert record.value("updates") == 41
+        (record,) = records.find("copy-three-unfinished", root=tmp_path / "records")
+        assert (record.value("updates"), record.value("updates_planned")) == (1, 41)
+        assert missing([miniature], "cpu", tmp_path / "records") == [Work(miniature, 0)]
+        found, said = run(miniature)
+        assert found.state == "done" and "going on after 1 of 41 updates" in said
+        for part in ("records", "models"):
+            left = [path for path in (tmp_path / part).rglob("*") if path.is_file()]
+            assert {path.relative_to(tmp_path / part).parts[0] for path in left} == {"copy-three"}
+        assert missing([miniature], "cpu", tmp_path / "records") == []
 
-    def test_in_two_parts_it_is_the_same_model(self, job, miniature, tmp_path):
-        train_and_test(miniature, job(seconds=0.0))
-        train_and_test(miniature, job())
-        whole = job(out=tmp_path / "whole")
-        train_and_test(miniature, whole)
+    def test_in_two_parts_it_is_the_same_model(self, run, miniature, tmp_path):
+        run(miniature, 1e-9)
+        run(miniature)
+        run(miniature, out=tmp_path / "whole")
         one, other = (
-            Translator.load(out / "models" / "copy-three").model for out in (job().out, whole.out)
+            Translator.load(next((out / "models" / "copy-three").iterdir())).model
+            for out in (tmp_path, tmp_path / "whole")
         )
         for a, b in zip(one.parameters(), other.parameters(), strict=True):
             assert torch.equal(a, b)
 
-    def test_after_a_signal_nothing_more_is_measured(self, job, miniature):
-        here = job()
-        here.clock.signal = signal.SIGINT
-        assert train_and_test(miniature, here).state == "unfinished"
-        assert not (here.out / "records").exists()
-
-
-class TestStages:
-    def test_steps_leave_a_record_with_the_rate_beside_them(self, job, monkeypatch):
-        small = TransformerConfig(vocab_size=53, d_model=22, d_ff=29, heads=2, layers=1)
-        monkeypatch.setattr(TransformerConfig, "base", classmethod(lambda cls: small))
-        monkeypatch.setattr(reproduce, "affordable", lambda *_: 101)
-        here = job(seconds=12.0)  # two of them for the rate; the rest is room on a busy machine
-        outcome = STAGES["step-base"].run(here)
-        assert outcome.state == "done" and "of 101 + 101 tokens in float32" in outcome.note
-        (record,) = records.find("step-base-float32", root=here.out / "records")
-        value = {name: metric.value for name, metric in record.metrics.items()}
-        expected = value["flops_per_second"] / value["matrix_flops_per_second"]
-        assert value["utilisation"] == pytest.approx(expected, rel=1e-3)
-        assert sum(point["matrix_size"] is None for point in record.curve) >= 3
-
-    def test_steps_on_too_slow_a_machine_say_so(self, job, monkeypatch):
-        rate = Rate((Product(100, 2e6 / 1e9),))  # a billion operations a second
-        monkeypatch.setattr(reproduce, "matrix_rate", lambda *_: rate)
-        monkeypatch.setattr(reproduce, "step_time", lambda *_, **__: pytest.fail("not to be run"))
-        outcome = STAGES["step-big"].run(job(seconds=60.0))
-        assert outcome.state == "skipped"
-        assert outcome.note.startswith("too slow a machine: an update of 97 + 97 tokens would take")
-
-    def test_numbers_become_letters_where_their_speller_is_missing(self, job, monkeypatch):
-        trained = []
-        monkeypatch.setattr(
-            reproduce, "train_and_test",
-            lambda recipe, job: trained.append(recipe.name) or Outcome("done", ""),
-        )
-        STAGES["numbers"].run(job())
-        monkeypatch.setitem(sys.modules, "num2words", None)
-        STAGES["numbers"].run(here := job())
-        assert trained == ["numbers-en-de", "copy"]
-        assert "num2words is not installed" in here.say.__self__[0]
-
-    def test_captions_that_are_not_there_are_said(self, job, tmp_path, monkeypatch):
-        monkeypatch.delenv("ANNOTATED_DATA", raising=False)
-        monkeypatch.setitem(sys.modules, "pooch", None)
-        outcome = STAGES["multi30k"].run(job(data_dir=tmp_path))
-        assert outcome.state == "skipped"
-        assert outcome.note.startswith("multi30k/train.en is in no data folder")
-
-    def test_captions_are_read_from_the_folder_named(self, job, tmp_path, monkeypatch):
-        asked = []
-        monkeypatch.setattr(TextTask, "open", lambda self, data_dir: asked.append(data_dir))
-        monkeypatch.setattr(
-            reproduce, "train_and_test",
-            lambda recipe, job: asked.append((recipe.name, job.data_dir)) or Outcome("done", ""),
-        )
-        STAGES["multi30k"].run(job(data_dir=tmp_path))
-        assert asked == [tmp_path, ("multi30k-en-de", tmp_path)]
+    def test_after_a_signal_nothing_more_is_measured(self, run, miniature, tmp_path):
+        found, _ = run(miniature, signalled=signal.SIGINT)
+        assert found.state == "unfinished" and not (tmp_path / "records").exists()
 
 
 class TestPack:
@@ -450,18 +413,20 @@ class TestScore:
     ANSWERS = ["Ein Hund läuft über die Wiese .", "Zwei Frauen sitzen auf einer Bank ."]
 
     @pytest.fixture
-    def out(self, job, monkeypatch):
+    def out(self, tmp_path, monkeypatch):
         """A folder with translations that have no score yet; four words of each are right."""
         references = [
             ("a", ["Ein Hund läuft über die Wiese."]), ("b", ["Zwei Frauen sitzen auf der Bank."])
         ]
         monkeypatch.setattr(TextCorpus, "references", lambda self, split: references)
         monkeypatch.setattr(TextCorpus, "pairs", lambda self, split: [("a", "b")])
-        here = job()
-        made = replace(a_record(here, "multi30k-en-de", tested=2), recipe="multi30k-en-de")
-        here.keep(made, self.ANSWERS)
-        here.keep(a_record(here, "step-base"))
-        return here.out
+        made = a_record(
+            Job("multi30k-en-de"), recipe="multi30k-en-de",
+            metrics=records.as_metrics({"tested": 2}),
+        )
+        Folder(tmp_path).keep(Result(made, "", translations=self.ANSWERS))
+        Folder(tmp_path).keep(Result(a_record(Job("step-base-float32")), ""))
+        return tmp_path
 
     def test_both_scores_are_added_to_the_record(self, out):
         lines = score(out)
@@ -473,11 +438,16 @@ class TestScore:
         assert score(out) == lines
 
     def test_by_the_command(self, out, capsys):
-        assert reproduce.reproduce_command(out, score_only=True) == 0
+        assert cli.reproduce_command(out, score_only=True) == 0
         said = capsys.readouterr().out
         assert "multi30k-en-de: bleu_literature" in said and "packed: " in said
         name = "records/multi30k-en-de/some-cpu-seed0.json"
         assert b"bleu_literature" in inside(out / reproduce.PACK)[name]
+
+    def test_a_folder_without_records_is_named(self, tmp_path):
+        with pytest.raises(ValueError, match=r"new holds no records to score$"):
+            cli.reproduce_command(tmp_path / "new", score_only=True)
+        assert not (tmp_path / "new").exists()
 
     def test_the_recipe_names_a_corpus_of_sentences(self):
         assert isinstance(RECIPES["multi30k-en-de"].task, TextTask)
@@ -517,22 +487,23 @@ class TestCommand:
         spent = time.monotonic() - begun
         assert process.returncode == 0, said
         assert spent < 150, f"{spent:.0f} s for a minute\n{said}"
-        assert "multi30k: skipped: needs" in said
-        assert "numbers-en-de-" not in said and "ImportError" not in said
         assert [path.name for path in out.iterdir()] == [reproduce.PACK]
         assert (out / reproduce.PACK).stat().st_size < reproduce.LIMIT
         found = inside(out / reproduce.PACK)
+        ended = json.loads(found["summary.json"])["outcomes"]
+        assert "ImportError" not in said and "failed" not in {e["state"] for e in ended.values()}
+        assert "num2words" in ended["numbers-en-de-seed0"]["note"]
         kept = {name: data for name, data in found.items() if name.startswith("records/")}
         experiments = {name.split("/")[1] for name in kept}
         assert experiments
-        ended = json.loads(found["summary.json"])["stages"]
-        named = {"step-base": {"step-base-float32"}, "numbers": {"copy", "copy-unfinished"}}
-        for stage, possible in named.items():  # on a machine too busy for both, one says so
-            busy = ended[stage]["state"] == "skipped" and "are left" in ended[stage]["note"]
-            assert experiments & possible or busy, said
+        for name in ("step-base-float32", "copy"):  # on a machine too busy for both, one says so
+            note = ended[f"{name}-seed0"]
+            busy = note["state"] == "skipped" and "are left" in note["note"]
+            assert experiments & {name, f"{name}-unfinished"} or busy, said
         for name, data in kept.items():
             record = records.read(work / "run" / name)
-            assert record.command == "annotated reproduce --device cpu --minutes 1 --seed 0"
+            experiment = record.experiment.removesuffix("-unfinished")
+            assert record.command == f"annotated record {experiment} --seed {record.seed}"
             assert record.commit == "0123abcd" and (work / "run" / name).read_bytes() == data
 
     def test_the_script_says_how_it_is_called(self):
@@ -543,11 +514,11 @@ class TestCommand:
     def test_killed_and_started_again(self, tmp_path):
         command = (
             sys.executable, "-c", LACKING + MINIATURE_ONLY, "--device", "cpu", "--minutes", 3,
-            "--stages", "numbers", "--out", tmp_path,
+            "--only", "copy", "--out", tmp_path,
         )
         process = started(*command)
-        log = tmp_path / "runs" / "copy" / "log.jsonl"
-        states = tmp_path / "runs" / "copy" / "states"
+        log = tmp_path / "runs" / "copy-seed0-cpu" / "log.jsonl"
+        states = log.parent / "states"
         try:
             waited = time.monotonic()
             while len(list(states.glob("step-*.json"))) < 2 and time.monotonic() < waited + 100:
@@ -559,17 +530,17 @@ class TestCommand:
         assert process.returncode == -signal.SIGKILL
         kept = max(json.loads(p.read_text())["step"] for p in states.glob("step-*.json"))
         assert 15 <= kept < 307 and log.exists()
-        assert not (tmp_path / "records").exists() and state_of(tmp_path, "numbers") is None
+        assert not (tmp_path / "records").exists()
         process = started(*command)
         said, _ = process.communicate(timeout=240)
         assert process.returncode == 0, said
         assert f"going on after {kept} of 307 updates" in said
-        assert "numbers: done:" in said
+        assert "copy-seed0: done:" in said
         steps = [json.loads(line)["step"] for line in log.read_text().splitlines()]
         assert steps == list(range(1, 308))
         (record,) = records.find("copy", root=tmp_path / "records")
-        assert record.value("updates") == 307
+        assert record.column("step")[-1] == 300
         process = started(*command)
         said, _ = process.communicate(timeout=100)
-        assert process.returncode == 0 and "numbers: done before" in said
+        assert process.returncode == 0 and "copy-seed0" not in said
         assert (tmp_path / reproduce.PACK).exists()

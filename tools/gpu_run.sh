@@ -4,15 +4,15 @@
 #
 #   sh tools/gpu_run.sh MINUTES OUT [OPTION...]
 #
-# MINUTES  for all stages together. Take a minute and a half off the time the machine is yours: Python and CUDA start,
-#          and a stage that is being tested may run over.
+# MINUTES  for all of it together. Take a minute and a half off the time the machine is yours: Python and CUDA start,
+#          and a model that is being tested may run over.
 # OUT      the folder that comes back. It gets one file, reproduction.tar.gz (under 16 MiB), written anew after each
-#          stage: if the machine goes away in between, what was there before can be fetched.
+#          record: if the machine goes away in between, what was there before can be fetched.
 # OPTION   more for the command: `--commit HEX`, because a copy of the tree can't say where it is;
-#          `--stages step-base,multi30k`; `--device cpu` to rehearse.
+#          `--only step-base-bfloat16,multi30k-en-de`; `--device cpu` to rehearse.
 #
 # The package is imported from src. Beside it in the tree may lie, ignored by git (.git/info/exclude) and sent along:
-#   .data/     corpora as `--data-dir` wants them: .data/multi30k/train.en.gz and so on; without, those stages are skipped
+#   .data/     corpora as `--data-dir` wants them: .data/multi30k/train.en.gz and so on; without, what needs them is skipped
 #   .wheels/   wheels of packages that the machine lacks; without sacremoses one BLEU is computed afterwards:
 #              tar xzf reproduction.tar.gz -C DIR && annotated reproduce --score --out DIR
 #
@@ -36,13 +36,13 @@ if [ -d "$root/.data" ]; then
     export ANNOTATED_DATA="${ANNOTATED_DATA:-$root/.data}"
 fi
 
-# What is missing is said now, not by a stage in the middle.
+# What is missing is said now, not by an experiment in the middle.
 "$python" - <<'PYTHON'
 import importlib
 import sys
 
 missing = []
-for name in ("torch", "einops", "jaxtyping", "numpy", "tokenizers", "safetensors", "sacrebleu", "typer", "tqdm"):
+for name in ("torch", "einops", "jaxtyping", "numpy", "tokenizers", "safetensors", "sacrebleu", "msgspec", "typer", "tqdm"):
     try:
         importlib.import_module(name)
     except ImportError:

@@ -1,4 +1,4 @@
-"""The commands: train, evaluate, translate, recipes."""
+"""The commands: train, evaluate, translate, recipes, record, reproduce."""
 
 import contextlib
 import hashlib
@@ -21,6 +21,8 @@ from tqdm import tqdm
 from annotated import files, records
 from annotated.commands import MAX_SEED, check_writable
 from annotated.data.text import tidy
+from annotated.experiments import experiment_named, listing, results_folder
+from annotated.jobs import Job
 from annotated.recipes import (
     RECIPES,
     Recipe,
@@ -36,7 +38,7 @@ from annotated.recipes import (
 )
 from annotated.recipes.run import WATCHES, check_sizes, identity
 from annotated.recipes.task import as_text
-from annotated.reproduce import reproduce_command
+from annotated.reproduce import PACK, check_device, reproduce, score_and_pack
 from annotated.signals import Signals, tolerant_output
 from annotated.training import Update, World
 from annotated.training.world import local_device
@@ -262,9 +264,64 @@ def lines_as_they_come(stream: io.TextIOWrapper | None) -> Iterator[list[str]]:
             return
 
 
-app.command("reproduce")(reproduce_command)
+@app.command("record")
+def record_command(
+    name: Annotated[
+        str | None, typer.Argument(help="The experiment; none: list all, with what is missing.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Random seed.")] = 0,
+    out: Annotated[
+        Path | None, folder("Folder of records; by default a clone's own, or ./results.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu or cuda; by default what it is recorded on.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Run a recorded experiment and write its record, or list all experiments."""
+    if name is None:
+        for line in listing(out):
+            print(line)
+        return
+    experiment, out = experiment_named(name), out or results_folder()
+    device = device or next(iter(experiment.least))
+    check_device(device)
+    if device not in experiment.least:
+        raise ValueError(f"{name} is recorded on {', '.join(experiment.least)}, not on {device}")
+    check_writable(out)  # fails now rather than after the run
+    result = experiment.make(Job(name, seed, device, data_dir))
+    print(f"record: {records.write(result.record, out)}")
 
 
+@app.command("reproduce")
+def reproduce_command(
+    out: Annotated[Path, folder("Folder for all that is made, and to go on from.")],
+    minutes: Annotated[float, typer.Option(help="Time for all of it together.")] = 10.0,
+    device: Device = BEST_DEVICE,
+    only: Annotated[
+        str | None, typer.Option(help="Some experiments, with commas; by default all.")
+    ] = None,
+    data_dir: DataDir = None,
+    pack_to: Annotated[
+        Path | None,
+        typer.Option("--pack", dir_okay=False, help=f"The packed file, if not {PACK} in --out."),
+    ] = None,
+    commit: Annotated[
+        str, typer.Option(help="The commit this code is at, where git can't say.")
+    ] = "",
+    score_only: Annotated[
+        bool, typer.Option("--score", help="Only score the translations in --out, and pack again.")
+    ] = False,
+) -> int:
+    """Record what is missing, within a time, and pack it; started again it goes on."""
+    if score_only:
+        for line in score_and_pack(out, pack_to or out / PACK, data_dir):
+            print(line)
+        return 0
+    names = [] if only is None else [name.strip() for name in only.split(",")]
+    return reproduce(
+        out, device, minutes, only=names, data_dir=data_dir, pack_to=pack_to, commit=commit
+    )
 
 
 def refuse_a_run(out: Path) -> None:

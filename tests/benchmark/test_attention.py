@@ -13,11 +13,11 @@ from annotated.benchmark.attention import (
     inputs,
     kept_bytes,
     largest_bytes,
-    main,
     measure,
     sample,
     times,
 )
+from annotated.jobs import Job
 
 HEADS, D_K = paper.BASE.heads, paper.BASE.d_k
 FLOAT = 4  # bytes
@@ -168,13 +168,12 @@ def largest(record, length):
     return row["largest_bytes"]
 
 
-class TestCommand:
-    def test_it_writes_a_record(self, short, tmp_path, capsys):
-        main(["--record", str(tmp_path), "--seed", "5"])
-        (record,) = records.find("attention-additive", root=tmp_path)
-        assert capsys.readouterr().out.strip().endswith(record.filename)
+class TestRecord:
+    def test_it_holds_what_was_sampled(self, short, tmp_path):
+        record = attention.record(Job("attention-additive", 5))
+        assert records.read(records.write(record, tmp_path)) == record
         assert (record.seed, record.kind, record.recipe) == (5, "cpu", None)
-        assert record.command == "python -m annotated.benchmark.attention --seed 5"
+        assert record.command == "annotated record attention-additive --seed 5"
         samples, memory = record.table("samples"), record.table("memory")
         assert len(samples) == 5 * 2 * 2 and len(memory) == 2 * 3
         assert record.value("d_k") == D_K and record.value("heads") == HEADS
@@ -183,19 +182,6 @@ class TestCommand:
         (row,) = (row for row in record.table("times")
                   if (row["length"], row["backward"], row["function"]) == (7, 1, "dot"))
         assert row["ms"] == pytest.approx(1000 * median(taken), rel=1e-3)
-
-    def test_a_seed_below_zero_is_refused_in_one_line(self, tmp_path, capsys):
-        with pytest.raises(SystemExit):
-            main(["--record", str(tmp_path), "--seed", "-1"])
-        assert "--seed is -1" in capsys.readouterr().err.splitlines()[-1]
-        assert not list(tmp_path.iterdir())
-
-    def test_so_is_a_file_in_the_folders_place_before_anything_is_timed(self, tmp_path, capsys):
-        (tmp_path / "taken").write_text("")
-        with pytest.raises(SystemExit) as stopped:
-            main(["--record", str(tmp_path / "taken")])
-        assert stopped.value.code == 2
-        assert "taken" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", ["attention-additive"])

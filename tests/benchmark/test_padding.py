@@ -1,24 +1,19 @@
-"""What is recorded of padding follows from the batches, and the command says what is wrong."""
+"""What is recorded of padding follows from the batches."""
 
 import math
 import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
 
 from annotated import records
 from annotated.benchmark import padding
-from annotated.benchmark.padding import (
-    largest,
-    length_noises,
-    main,
-    measures,
-    schemes,
-    tokens,
-)
+from annotated.benchmark.padding import largest, length_noises, measures, schemes, tokens
 from annotated.data.batches import padding_of, token_batches
-from annotated.recipes import recipe_named
+from annotated.jobs import Job, Unavailable
+from annotated.recipes import RECIPES, override, recipe_named
 
 
 def corpus(count, seed=0):
@@ -97,28 +92,24 @@ def test_multi30k_wastes_less_than_six_percent():
     assert padding_of(own).both < 0.06
 
 
-def test_the_command_writes_a_record(tmp_path, monkeypatch, capsys):
+def test_the_record_holds_it_all(tmp_path, monkeypatch):
     monkeypatch.setattr(padding, "ROUNDS", 1)
     monkeypatch.setattr(padding, "SAMPLE", 53)
     small = ["task.count=97", "model.d_model=8", "model.d_ff=16", "model.heads=2"]
-    main(["copy", "--record", str(tmp_path), "--seed", "5",
-          *(word for change in small for word in ("--set", change))])
-    (record,) = records.find("padding-copy", root=tmp_path)
-    assert capsys.readouterr().out.strip().endswith(record.filename)
-    assert (record.recipe, record.seed) == ("copy", 5)
-    assert record.value("pairs") == 97 and len(record.table("length_noises")) == 15
-    assert record.column("scheme", "schemes") == [
+    monkeypatch.setitem(RECIPES, "copy", override(RECIPES["copy"], small))
+    made = padding.record(Job("padding-copy", 5), "copy")
+    assert records.read(records.write(made, tmp_path)) == made
+    assert (made.experiment, made.recipe, made.seed) == ("padding-copy", "copy", 5)
+    assert made.value("pairs") == 97 and len(made.table("length_noises")) == 15
+    assert made.column("scheme", "schemes") == [
         "fixed-random", "fixed-sorted", "budget-random", "budget-sorted",
     ]
-    assert all(0 <= padding < 1 for padding in record.column("padding", "schemes"))
-    assert all(rate > 0 for rate in record.column("tokens_per_second", "schemes"))
+    assert all(0 <= share < 1 for share in made.column("padding", "schemes"))
+    assert all(rate > 0 for rate in made.column("tokens_per_second", "schemes"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(["nothing"], "no recipe 'nothing'"), (["copy", "--set", "task.size=3"], "has no setting")],
-)
-def test_what_is_wrong_is_said_in_one_line(arguments, said, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        main([*arguments, "--record", str(tmp_path)])
-    assert said in capsys.readouterr().err.splitlines()[-1] and not list(tmp_path.iterdir())
+def test_a_corpus_that_is_not_there_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANNOTATED_DATA", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(Unavailable, match="multi30k/train.en is in no data folder"):
+        padding.record(Job("padding-multi30k-en-de-short"), "multi30k-en-de-short")

@@ -17,13 +17,15 @@ from annotated.benchmark.step import (
     Rate,
     Sample,
     Steps,
+    affordable,
+    as_record,
     full_batches,
     matrix_rate,
     sentence_lengths,
-    step_record,
     step_time,
     timed,
 )
+from annotated.jobs import Job, Unavailable
 from annotated.model import TransformerConfig
 from annotated.training import Trainer
 
@@ -166,7 +168,7 @@ class TestOnCuda:
     def test_a_step_and_the_rate(self):
         steps = step_time(SMALL, "cuda", "bfloat16", 997, samples=5)
         rate = matrix_rate("cuda", torch.bfloat16, 1.0)
-        record = step_record(steps, rate, experiment="x", command="x", seed=0)
+        record = as_record(Job("x", device="cuda"), steps, rate)
         assert record.kind == "cuda" and steps.peak_bytes > 0
         assert 0 < record.value("utilisation") < 1
 
@@ -208,9 +210,7 @@ class TestRecord:
         assert self.STEPS.per_second("target_tokens") == pytest.approx(97 / 3)
 
     def test_it_is_valid_and_keeps_every_sample(self, tmp_path):
-        record = step_record(
-            self.STEPS, self.RATE, experiment="step-base", command="c", seed=2, commit="abcdef0"
-        )
+        record = as_record(Job("step-base", 2), self.STEPS, self.RATE)
         assert records.read(records.write(record, tmp_path)) == record
         value = {name: metric.value for name, metric in record.metrics.items()}
         assert record.metrics["step_seconds"].spread == (2.0, 4.0)
@@ -220,10 +220,38 @@ class TestRecord:
         assert record.column("seconds", "updates") == [2.0, 1.0, 4.0, 3.0, 5.0]
         assert record.column("seconds", "matrix_products") == [1.0, 2.0, 4.0]
         assert record.column("size", "matrix_products") == [10, 10, 10]
-        assert (record.commit, record.precision) == ("abcdef0", "bfloat16")
+        assert (record.seed, record.precision) == (2, "bfloat16")
         assert record.tokens_per_update == 97
 
     def test_an_unknown_memory_is_no_metric(self):
         steps = replace(self.STEPS, peak_bytes=None)
-        record = step_record(steps, self.RATE, experiment="x", command="c", seed=0)
+        record = as_record(Job("x"), steps, self.RATE)
         assert "peak_memory_bytes" not in record.metrics
+
+
+class TestMeasurement:
+    def test_steps_leave_a_record_with_the_rate_beside_them(self, monkeypatch, tmp_path):
+        small = TransformerConfig(vocab_size=53, d_model=22, d_ff=29, heads=2, layers=1)
+        monkeypatch.setattr(TransformerConfig, "base", classmethod(lambda cls: small))
+        monkeypatch.setattr(step, "affordable", lambda *_: 101)
+        job = Job("step-base-float32", left=lambda: 12.0)  # two for the rate; the rest is room
+        record = step.record(job, "base", "float32", {"cpu": 20.0})
+        assert records.read(records.write(record, tmp_path)) == record
+        rates = record.value("flops_per_second"), record.value("matrix_flops_per_second")
+        assert record.value("utilisation") == pytest.approx(rates[0] / rates[1], rel=1e-3)
+        assert record.value("budget") == 101 and len(record.table("updates")) >= 3
+
+    def test_on_too_slow_a_machine_it_says_so(self, monkeypatch):
+        rate = Rate((Product(100, 2e6 / 1e9),))  # a billion operations a second
+        monkeypatch.setattr(step, "matrix_rate", lambda *_: rate)
+        monkeypatch.setattr(step, "step_time", lambda *_, **__: pytest.fail("not to be run"))
+        said = "^too slow a machine: an update of 97 . 97 tokens would take"
+        with pytest.raises(Unavailable, match=said):
+            step.record(Job("step-big-float32"), "big", "float32", {"cpu": 60.0})
+
+    def test_a_budget_is_what_the_time_allows(self):
+        quick, slow = (Rate((Product(1000, 2e9 / rate),)) for rate in (7e14, 5e10))
+        assert affordable("base", quick, 10.0) == affordable("big", quick, 10.0) == 25_000
+        assert 64 <= affordable("big", slow, 60.0) < affordable("base", slow, 60.0) < 2000
+        assert affordable("base", slow, 0.0) >= 64
+        assert affordable("base", slow, 1e6) == 25_000

@@ -4,8 +4,8 @@ import matplotlib.pyplot as plt
 import pytest
 
 from annotated.benchmark import attention
-from annotated.benchmark.attention import attention_record
 from annotated.figures.additive import LINES, additive_costs
+from annotated.jobs import Job
 
 LENGTHS = (3, 7, 13)
 
@@ -15,7 +15,7 @@ def record():
     patch = pytest.MonkeyPatch()
     patch.setattr(attention, "LENGTHS", LENGTHS)
     patch.setattr(attention, "ROUNDS", 3)
-    made = attention_record(0, "a command")
+    made = attention.record(Job("attention-additive"))
     patch.undo()
     return made
 

@@ -1,53 +1,23 @@
-"""Ablations change what they say and no more, and measure what they say."""
-
-from dataclasses import replace
+"""What an ablation measures besides exact match is what it says."""
 
 import pytest
 import torch
 
 from annotated import records
-from annotated.data.batches import collate
 from annotated.model import Transformer, TransformerConfig
-from annotated.recipes import RECIPES, Copying, settings
-from annotated.training import TrainingConfig
-from annotated.variations import ablations
-from annotated.variations.ablations import ABLATIONS, BINS, ablation, histogram, main
-
-PLAIN = RECIPES["numbers-en-de"]
-PAIRS = [([5, 6, 7], [7, 5]), ([5], [6, 6, 6, 5, 3]), ([3, 4, 5, 6, 7], [4])]
-LABELS = 3 + 6 + 2  # with EOS
+from annotated.recipes import RECIPES, Recipe, Report
+from annotated.translation import Translator
+from annotated.variations.ablations import BINS, confidence, histogram
 
 
-def batch(pairs=PAIRS):
-    return collate(pairs, 0, 1, 2)
-
-
-@pytest.fixture
-def model():
+def untrained(recipe: Recipe) -> Translator:
+    """A model of random weights with the recipe's tokenizer."""
     torch.manual_seed(0)
-    return Transformer(TransformerConfig.tiny(vocab_size=11, d_model=22, d_ff=29, heads=2))
-
-
-class TestSettings:
-    @pytest.mark.parametrize("name", ABLATIONS)
-    def test_only_what_is_named_is_changed(self, name):
-        before, after = settings(PLAIN), settings(ablation(name))
-        changed = {key for key in before if before[key] != after[key]}
-        assert changed == {text.partition("=")[0] for text in ABLATIONS[name]}
-
-    def test_an_unknown_one_is_answered_with_those_there_are(self):
-        with pytest.raises(ValueError, match="no ablation 'warmup'; there are none, no-warmup"):
-            ablation("warmup")
-
-    def test_the_four_beginnings_have_equal_steps(self):
-        names = ("none", "no-warmup", "pre-norm", "pre-norm-no-warmup")
-        training = [ablation(name).training for name in names]
-        assert {t.steps for t in training} == {500}
-        assert [t.warmup for t in training] == [True, False, True, False]
-        assert [ablation(n).model.norm for n in names] == ["post", "post", "pre", "pre"]
-
-    def test_no_one_is_as_another(self):
-        assert len({ablation(name) for name in ABLATIONS}) == len(ABLATIONS)
+    tokenizer = recipe.task.open().tokenizer()
+    small = TransformerConfig.tiny(
+        vocab_size=tokenizer.vocab_size, d_model=22, d_ff=29, heads=2, layers=1
+    )
+    return Translator(Transformer(small), tokenizer)
 
 
 class TestHistogram:
@@ -61,57 +31,25 @@ class TestHistogram:
         }
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """A recipe of seconds in place of the numbers."""
-    training = TrainingConfig(
-        steps=20, batch_tokens=61, length_noise=6.0, warmup_steps=3, average=2, average_every=2
-    )
-    model = TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1)
-    recipe = replace(
-        PLAIN, task=Copying(count=211, longest=3, tested=53), model=model, training=training
-    )
-    monkeypatch.setitem(RECIPES, "numbers-en-de", recipe)
-    return recipe
+class TestConfidence:
+    def test_it_adds_the_probabilities_of_right_tokens_and_what_was_trained_on(self):
+        recipe = RECIPES["copy"]
+        translator = untrained(recipe)
+        before = Report(records.as_metrics({"tested": 23, "old": 7.0}), {"a": []})
+        after = confidence(before, translator, recipe, 3)
+        assert after.metrics["old"].value == 7.0 and after.tables["a"] == []
+        rows = after.tables["token_probabilities"]
+        assert [row["from"] for row in rows] == [i / BINS for i in range(BINS)]
+        assert sum(row["share"] for row in rows) == pytest.approx(1, abs=1e-3)
+        assert 0 < after.metrics["median_token_probability"].value < 0.5
+        vocabulary = translator.model.config.vocab_size
+        assert 1 < after.metrics["perplexity_trained"].value < 4 * vocabulary
 
-
-class TestRun:
-    def test_the_record_holds_what_the_pages_read(self, small, tmp_path, capsys):
-        main(["no-smoothing", "--seed", "3", "--record", str(tmp_path)])
-        (record,) = records.find("ablation-no-smoothing", root=tmp_path)
-        assert capsys.readouterr().out.strip().endswith(record.filename)
-        assert record.command == "python -m annotated.variations.ablations no-smoothing --seed 3"
-        assert (record.seed, record.recipe, record.kind) == (3, "numbers-en-de", "cpu")
-        assert record.column("step") == list(range(1, 21))
-        assert all(0 <= alike <= 1.0001 for alike in record.column("memory_cosine"))
-        shares = record.column("share", "token_probabilities")
-        assert record.column("from", "token_probabilities") == [i / BINS for i in range(BINS)]
-        assert sum(shares) == pytest.approx(1, abs=1e-3)
-        assert record.value("perplexity") > 1 and record.value("perplexity_trained") > 1
-        assert 0 < record.value("median_token_probability") < 1
-
-    def test_without_smoothing_means_another_run(self, small):
-        plain, smoothed = ablations.run("no-smoothing", 0), ablations.run("none", 0)
-        assert plain.column("loss") != smoothed.column("loss")
-        again = ablations.run("none", 0)
-        assert again.curve == smoothed.curve and again.metrics.keys() == smoothed.metrics.keys()
-
-    @pytest.mark.parametrize("given, said", [
-        (["warmup"], "invalid choice: 'warmup'"),
-        (["none", "--seed", "-1"], "--seed is -1; expected a number from 0 to"),
-        (["none", "--seed", "one"], "invalid int value: 'one'"),
-    ])
-    def test_bad_input_is_status_2_before_any_training(self, given, said, capsys):
-        with pytest.raises(SystemExit) as stopped:
-            main(given)
-        assert stopped.value.code == 2
-        assert said in capsys.readouterr().err
-
-    def test_a_file_in_the_way_is_said_before_training(self, tmp_path, monkeypatch, capsys):
-        monkeypatch.setattr(ablations, "run", lambda *_: pytest.fail("trained first"))
-        (tmp_path / "taken").write_text("")
-        with pytest.raises(SystemExit) as stopped:
-            main(["none", "--record", str(tmp_path / "taken")])
-        assert stopped.value.code == 2
-        last = capsys.readouterr().err.splitlines()[-1]
-        assert last.endswith(f"error: --record: [Errno 17] File exists: '{tmp_path / 'taken'}'")
+    def test_the_seed_is_that_of_what_was_trained_on(self):
+        recipe = RECIPES["copy"]
+        translator = untrained(recipe)
+        before = Report(records.as_metrics({"tested": 23}))
+        one, again, other = (confidence(before, translator, recipe, seed) for seed in (3, 3, 4))
+        assert one == again
+        name = "perplexity_trained"
+        assert one.metrics[name] != other.metrics[name] and one.tables == other.tables

@@ -3,6 +3,7 @@
 import inspect
 import math
 from dataclasses import replace
+from pkgutil import resolve_name
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 from annotated import records
 from annotated.analysis.scores import token_accuracy
 from annotated.data import numbers
+from annotated.experiments import EXPERIMENTS, Training
 from annotated.model import (
     Transformer,
     TransformerConfig,
@@ -19,24 +21,22 @@ from annotated.model import (
     record_attention,
     sinusoidal_encoding,
 )
-from annotated.recipes import RECIPES, Report, settings, train
-from annotated.recipes.exact import encoded
+from annotated.recipes import RECIPES, Report
 from annotated.recipes.task import batches_of
+from annotated.translation import Translator
 from annotated.translation.search import greedy_search
 from annotated.variations import controls
 from annotated.variations.controls import (
-    CONTROLS,
-    RECIPE,
     NoCausalMask,
     NoEmbeddingScale,
     NoEncoderPositions,
     NoScale,
-    control,
-    main,
     same_bag,
     with_control,
+    with_control_metrics,
 )
 
+RECIPE = "numbers-en-de-five-digits"
 MODELS = [NoScale, NoEmbeddingScale, NoEncoderPositions, NoCausalMask]
 CONFIG = TransformerConfig.tiny(vocab_size=13, d_model=22, d_ff=29, heads=2)
 
@@ -225,22 +225,7 @@ class TestNoCausalMask:
         assert [f.log_probability for f in other] != [f.log_probability for f in given]
 
 
-class TestControls:
-    @pytest.mark.parametrize("name", CONTROLS)
-    def test_one_thing_is_with_control(self, name):
-        before, after = settings(RECIPES[RECIPE]), settings(control(name))
-        changed = {key for key in before if before[key] != after[key]}
-        assert changed == {text.partition("=")[0] for text in CONTROLS[name].settings}
-        assert not changed or CONTROLS[name].model is Transformer
-
-    def test_equal_steps_and_no_two_alike(self):
-        assert {control(name).training.steps for name in CONTROLS} == {500}
-        assert len({(c.model, c.settings) for c in CONTROLS.values()}) == len(CONTROLS)
-
-    def test_an_unknown_one_is_answered_with_those_there_are(self):
-        with pytest.raises(ValueError, match="no control 'scale'; there are none, no-scale"):
-            control("scale")
-
+class TestWithControl:
     def test_a_trained_model_with_something_missing(self, plain):
         state = torch.get_rng_state()
         model = with_control("no-causal-mask", plain)
@@ -249,14 +234,16 @@ class TestControls:
         assert torch.equal(model.embedding.weight, plain.embedding.weight)
         assert model.embedding.weight.dtype == torch.float64
 
-    @pytest.mark.parametrize("name, said", [
-        ("pre-norm", "pre-norm is model.norm=pre; a trained model can't be set again"),
-        ("no-warmup", "training.warmup=false"),
-        ("scale", "no control 'scale'"),
-    ])
-    def test_a_setting_can_not_be_taken_from_a_trained_model(self, plain, name, said):
-        with pytest.raises(ValueError, match=said):
-            with_control(name, plain)
+    def test_an_unknown_one_is_answered_with_those_there_are(self, plain):
+        with pytest.raises(ValueError, match="no model 'pre-norm'; there are no-scale, no-emb"):
+            with_control("pre-norm", plain)
+
+    def test_each_experiment_with_another_model_can_be_had_without_training(self):
+        others = {
+            e.name.removeprefix("control-"): resolve_name(e.model)
+            for e in EXPERIMENTS.values() if isinstance(e, Training) and e.model != Training.model
+        }
+        assert others == controls.MODELS
 
 
 class TestNumbers:
@@ -266,12 +253,6 @@ class TestNumbers:
         assert max(example.group for example in corpus.held_out(1000, 1)) == 5
         assert not any(corpus.trained_on(n) for n in (100_000, 999_999, 342))
         assert corpus.trained_on(345) and not numbers.held_out(345)
-
-    def test_the_longer_ones_are_held_out_and_all_different(self):
-        found = [example.source for example in replace(RECIPES[RECIPE].task).held_out_longer()]
-        assert len(set(found)) == len(found) == 200
-        held_out = {numbers.spell(n, "en") for n in range(100_000, 10**6) if numbers.held_out(n)}
-        assert set(found) <= held_out
 
     def test_the_two_numbers_of_a_pair_are_one_bag_in_two_orders(self):
         corpus = RECIPES[RECIPE].task
@@ -294,50 +275,31 @@ class TestNumbers:
             replace(corpus, thousands=(100,))
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """The recipe with little of everything."""
-    recipe = RECIPES[RECIPE]
-    training = replace(recipe.training, steps=20, warmup_steps=7, batch_tokens=211, average=2,
-                       average_every=2)
-    model = TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1)
-    task = replace(recipe.task, count=499, tested=23, longer=7)
-    monkeypatch.setitem(
-        RECIPES, RECIPE, replace(recipe, task=task, model=model, training=training)
-    )
+def few(recipe):
+    """The recipe with few examples to test on."""
+    return replace(recipe, task=replace(recipe.task, tested=11, longer=7))
 
 
-class TestRun:
-    def test_the_record_holds_what_the_pages_read(self, small, tmp_path, capsys):
-        main(["no-causal-mask", "--seed", "3", "--record", str(tmp_path)])
-        (record,) = records.find("control-no-causal-mask", root=tmp_path)
-        assert capsys.readouterr().out.strip().endswith(record.filename)
-        assert record.command == "python -m annotated.variations.controls no-causal-mask --seed 3"
-        assert (record.seed, record.recipe) == (3, RECIPE)
-        assert record.column("step") == list(range(1, 21))
-        for name in ("exact", "token_accuracy", "exact_six_digits", "same_bag"):
-            assert 0 <= record.value(name) <= 1
-        assert record.value("tested") == 23 and record.value("perplexity") > 1
-        assert all(0 <= share <= 1 for share in record.column("token_accuracy"))
-
-    def test_the_share_foreseen_is_of_the_batches_given_and_changes_as_it_learns(self, small):
-        recipe, report = RECIPES[RECIPE], Report({"old": records.Metric(7.0)})
-        made = train(recipe, 0).translator
-        seen = batches_of(encoded(recipe.task.held_out(11, 1), made.tokenizer), made.tokenizer)
-        found = controls.with_control_metrics(report, made, seen).metrics
-        measured = found["token_accuracy"].value
-        assert 0 < measured == round(token_accuracy(made.model, seen), 4) < 1
+class TestMetrics:
+    def test_it_adds_what_an_exact_match_does_not_show(self):
+        recipe = few(RECIPES[RECIPE])
+        translator = Translator.load("numbers-en-de")
+        before = Report(records.as_metrics({"tested": 11, "old": 7.0}))
+        found = with_control_metrics(before, translator, recipe, 0).metrics
+        tokenizer = translator.tokenizer
+        seen = batches_of(recipe.task.held_out_ids(tokenizer, 11), tokenizer)
+        expected = round(token_accuracy(translator.model, seen), 4)
+        assert found["token_accuracy"].value == expected > 0.9
         assert found["old"].value == 7.0
-        assert len(set(controls.run("none", 0).column("token_accuracy"))) > 1
+        assert found["same_bag"].value == 0  # the shipped model tells 204 from 402 …
+        assert found["exact_six_digits"].value > 0.9  # … and has seen six digits
 
-    def test_each_is_trained_as_it_is_named(self, small):
-        losses = {name: tuple(controls.run(name, 0).column("loss")) for name in CONTROLS}
-        assert len(set(losses.values())) == len(CONTROLS)
-        assert all(isinstance(loss[-1], float) for loss in losses.values())
-
-    def test_without_positions_two_orders_are_one_translation(self, small):
-        same = controls.run("no-encoder-positions", 0).value("same_bag")
-        assert same == 1
+    def test_without_positions_two_orders_are_one_translation(self):
+        shipped = Translator.load("numbers-en-de")
+        blind = Translator(with_control("no-encoder-positions", shipped.model), shipped.tokenizer)
+        before = Report(records.as_metrics({"tested": 11}))
+        found = with_control_metrics(before, blind, few(RECIPES[RECIPE]), 0).metrics
+        assert found["same_bag"].value == 1
 
 
 def test_a_hook_is_no_module_of_its_own():

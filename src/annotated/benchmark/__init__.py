@@ -1,7 +1,7 @@
 """Measuring: what a training step costs, counted and timed."""
 
 from annotated.benchmark.flops import Cost, Work, paper_cost, work
-from annotated.benchmark.step import Rate, Sample, Steps, matrix_rate, step_record, step_time
+from annotated.benchmark.step import Rate, Sample, Steps, matrix_rate, step_time
 
 __all__ = [
     "Cost",
@@ -11,7 +11,6 @@ __all__ = [
     "Work",
     "matrix_rate",
     "paper_cost",
-    "step_record",
     "step_time",
     "work",
 ]

@@ -1,10 +1,8 @@
 """§3.2.1: additive against dot-product attention, in time and in numbers held.
 
-    python -m annotated.benchmark.attention --record FOLDER
-
-times both at the base model's shapes, over several lengths, and writes a record
-of it. Both project queries and keys by matrices of the same size, so that they
-differ only in how a score is made of the two.
+Both are timed at the base model's shapes, over several lengths. Both project
+queries and keys by matrices of the same size, so that they differ only in how
+a score is made of the two.
 """
 
 import random
@@ -17,13 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from annotated import machine, paper, records
-from annotated.commands import RecordParser
+from annotated import paper
 from annotated.contenders import additive_attention
+from annotated.jobs import Job
 from annotated.model import scaled_dot_product_attention
 from annotated.records import Record, Row, as_metrics
 
-EXPERIMENT = "attention-additive"
 LENGTHS = (16, 32, 64, 128, 256, 512)
 ROUNDS = 25
 LEAST = 0.005  # seconds of a sample: short runs are repeated, so that the clock's grain is small
@@ -173,27 +170,13 @@ def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def attention_record(seed: int, command: str) -> Record:
-    """All that is measured here, as a record, the raw samples too."""
+def record(job: Job) -> Record:
+    """All that is measured here at the base model's shapes, the raw samples too."""
     start = time.perf_counter()
-    samples = measure(LENGTHS, ROUNDS, seed)
-    tables = {"samples": samples, "times": times(samples), "memory": memory(LENGTHS, seed)}
-    return Record(
-        experiment=EXPERIMENT, command=command, recipe=None, seed=seed, precision="float32",
-        seconds=round(time.perf_counter() - start, 1), tokens_per_update=None,
+    samples = measure(LENGTHS, ROUNDS, job.seed)
+    tables = {"samples": samples, "times": times(samples), "memory": memory(LENGTHS, job.seed)}
+    return job.record(
+        recipe=None, precision="float32", seconds=round(time.perf_counter() - start, 1),
+        tokens_per_update=None, tables=tables,
         metrics=as_metrics({"heads": paper.BASE.heads, "d_k": paper.BASE.d_k}),
-        tables=tables, **machine.here_and_now(),
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """One measurement from the command line."""
-    program = "python -m annotated.benchmark.attention"
-    about = "Time additive and dot-product attention, and keep a record of it."
-    given = RecordParser(program, about).parse_args(arguments)
-    record = attention_record(given.seed, f"{program} --seed {given.seed}")
-    print(records.write(record, given.record))
-
-
-if __name__ == "__main__":
-    main()

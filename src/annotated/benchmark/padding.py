@@ -1,10 +1,4 @@
-"""§5.1: what ways of making batches waste on padding, and what that costs.
-
-    python -m annotated.benchmark.padding multi30k-en-de --record FOLDER
-
-measures them on the training pairs of a recipe and writes a record of it, named
-"padding-" and the recipe's name.
-"""
+"""§5.1: how much of the batches is padding in schemes of making them, and what that costs."""
 
 import math
 import statistics
@@ -13,8 +7,6 @@ from collections.abc import Sequence
 
 import torch
 
-from annotated import machine, records
-from annotated.commands import RecordParser
 from annotated.data.batches import (
     IdPair,
     batch_plan,
@@ -24,8 +16,9 @@ from annotated.data.batches import (
     pair_lengths,
     token_batches,
 )
+from annotated.jobs import Job, Unavailable
 from annotated.model import Transformer
-from annotated.recipes import Recipe, override, recipe_named
+from annotated.recipes import Recipe, recipe_named
 from annotated.records import Record, Row, as_metrics
 from annotated.training import Trainer
 
@@ -118,45 +111,25 @@ def length_noises(pairs: Sequence[IdPair], budgets: Sequence[int], seed: int) ->
     return rows
 
 
-def padding_record(recipe: Recipe, seed: int, command: str) -> Record:
-    """All that is measured here on the training pairs of a recipe."""
-    start = time.perf_counter()
-    data = recipe.task.open()
-    pairs, _ = data.training_ids(data.tokenizer(), seed)
-    budget = recipe.training.batch_tokens
-    rows = measures(pairs, budget, seed)
-    noises = length_noises(pairs, sorted({budget, *BUDGETS}), seed)
+def record(job: Job, recipe: str) -> Record:
+    """All that is measured here on the training pairs of the recipe of that name."""
+    start, chosen = time.perf_counter(), recipe_named(recipe)
+    try:
+        data = chosen.task.open(job.data_dir)
+        pairs, _ = data.training_ids(data.tokenizer(), job.seed)
+    except (FileNotFoundError, ImportError) as error:
+        raise Unavailable(str(error)) from None
+    budget = chosen.training.batch_tokens
+    rows = measures(pairs, budget, job.seed)
+    noises = length_noises(pairs, sorted({budget, *BUDGETS}), job.seed)
     every = max(1, len(pairs) // SAMPLE)  # a corpus may be sorted by length
-    rates = speed(recipe, pairs[::every][:SAMPLE], seed)
+    rates = speed(chosen, pairs[::every][:SAMPLE], job.seed)
     rows = [{**row, "tokens_per_second": round(rates[str(row["scheme"])])} for row in rows]
-    counts = tokens(list(token_batches(pairs, budget, seed)))
-    return Record(
-        experiment=f"padding-{recipe.name}", command=command, recipe=recipe.name, seed=seed,
-        precision=recipe.training.precision, seconds=round(time.perf_counter() - start, 1),
+    counts = tokens(list(token_batches(pairs, budget, job.seed)))
+    return job.record(
+        recipe=recipe, precision=chosen.training.precision,
+        seconds=round(time.perf_counter() - start, 1),
         tokens_per_update=round(statistics.mean(counts)),
         metrics=as_metrics({"pairs": len(pairs)}),
-        tables={"length_noises": noises, "schemes": rows}, **machine.here_and_now(),
+        tables={"length_noises": noises, "schemes": rows},
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """One measurement from the command line."""
-    parser = RecordParser(
-        "python -m annotated.benchmark.padding",
-        "Measure the padding of a recipe's batches, and keep a record of it.",
-    )
-    parser.add_argument("recipe")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    given = parser.parse_args(arguments)
-    changes = "".join(f" --set {change}" for change in given.set)
-    command = f"python -m annotated.benchmark.padding {given.recipe} --seed {given.seed}{changes}"
-    try:
-        recipe = override(recipe_named(given.recipe), given.set)
-        record = padding_record(recipe, given.seed, command)
-    except (ValueError, FileNotFoundError) as error:
-        parser.error(str(error))
-    print(records.write(record, given.record))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,6 +6,7 @@ realistic lengths. The two numbers beside a time are the work it was
 """
 
 import itertools
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -17,12 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from msgspec.structs import replace
 
 from annotated import paper
 from annotated.benchmark.flops import work
 from annotated.data.batches import Batch, batch_plan, collate
-from annotated.machine import here_and_now
+from annotated.jobs import Job, Unavailable
 from annotated.model import Transformer, TransformerConfig
 from annotated.records import Metric, Record, as_metrics
 from annotated.training import Trainer, TrainingConfig
@@ -34,6 +34,7 @@ SOURCE_LOG, RATIO_LOG = (3.0, 0.63), (0.06, 0.19)
 LONGEST = int(paper.RELEASED["max_length"].value) - 1  # the released code's limit, EOS aside
 SIZES = {"cuda": (2048, 4096, 8192, 16384), "cpu": (256, 512, 1024, 2048)}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+CPU_MICRO_BATCH = 4096  # tokens a side: more of base's logits would not fit a laptop
 POOL = 200_000  # sentences to choose batches from: more of one length, less padding
 BATCHES = 8  # different ones, over and over: a run on one shape alone would flatter caches
 
@@ -311,9 +312,43 @@ def _peak(device: torch.device) -> int | None:
     return int(line.split()[1]) * 1024 if line else None
 
 
-def step_record(
-    steps: Steps, rate: Rate, *, experiment: str, command: str, seed: int, commit: str = ""
-) -> Record:
+def record(job: Job, model: str, precision: str, seconds: dict[str, float]) -> Record:
+    """§5.2: step time, tokens per second and utilisation of "base" or "big".
+
+    seconds: by device, what the updates may take together, or as much as the job has left.
+    The budget is the paper's, halved until eight updates fit. Raises `Unavailable` where four
+    do not.
+    """
+    rate = matrix_rate(job.device, DTYPES[precision], min(5.0, job.left() / 6))
+    left = min(job.left(), seconds[job.device])
+    budget = affordable(model, rate, left)
+    if 4 * (one := expected(model, rate, budget)) > left:
+        raise Unavailable(
+            f"too slow a machine: an update of {budget} + {budget} tokens would take about "
+            f"{one:.3g} s, and four of them are the least; {left:.0f} s are left"
+        )
+    steps = step_time(
+        model, job.device, precision, budget, seconds=left, seed=job.seed,
+        micro_batches=math.ceil(budget / CPU_MICRO_BATCH) if job.device == "cpu" else 1,
+    )
+    return as_record(job, steps, rate)
+
+
+def affordable(model: str, rate: Rate, seconds: float) -> int:
+    """The paper's budget of tokens a side, halved until eight updates fit; at least 64."""
+    budget = paper.TRAINING.target_tokens
+    while budget >= 128 and 8 * expected(model, rate, budget) > seconds:
+        budget //= 2
+    return budget
+
+
+def expected(model: str, rate: Rate, budget: int) -> float:
+    """Seconds of an update at a third of the matrix rate, which is a guess."""
+    config = getattr(TransformerConfig, model)()
+    return work(config, max(1, budget // 25), 25, 25).update / (rate.best / 3)
+
+
+def as_record(job: Job, steps: Steps, rate: Rate) -> Record:
     """§5.2: the times as a record, the chip's matrix rate beside them.
 
     Raw samples are in two tables: "updates" with their tokens (without padding,
@@ -341,11 +376,8 @@ def step_record(
         for product in rate.products
     ]
     tables = {"updates": [s._asdict() for s in steps.samples], "matrix_products": products}
-    made = Record(
-        experiment=experiment,
-        command=command,
+    return job.record(
         recipe=None,
-        seed=seed,
         precision=steps.precision,
         seconds=_short(sum(row["seconds"] for rows in tables.values() for row in rows)),
         tokens_per_update=round(sum(s.target_tokens for s in steps.samples) / len(steps.samples)),
@@ -355,9 +387,7 @@ def step_record(
             name: [{column: _short(value) for column, value in row.items()} for row in rows]
             for name, rows in tables.items()
         },
-        **here_and_now(steps.device),
     )
-    return replace(made, commit=commit) if commit else made
 
 
 def _short(value: float | int) -> float | int:

@@ -1,35 +1,26 @@
-"""§3-3.5, §5.3: the numbers recipe with one of the paper's choices taken away.
+"""§3-3.5: models with one of the paper's choices taken away, and what is measured of them.
 
-    python -m annotated.variations.controls no-scale --seed 0 --record FOLDER
-
-trains one of `CONTROLS`, on numbers of up to five digits, and writes a record
-of it, named "control-" and its name. What is taken away is no setting of the
-model: each is a model of its own, below, with that one thing changed.
+What is taken away is no setting of the model: each is a model of its own, with
+that one thing changed. The experiments "control-…" train them on numbers of up
+to five digits.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from annotated.analysis.scores import token_accuracy
-from annotated.data.batches import Batch
 from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
 from annotated.model.attention import ATTENTIONS, Keys, Mask, Memory, Queries, Vectors
 from annotated.model.checks import check_ids, check_rows
 from annotated.model.transformer import Ids, SourceIds
-from annotated.recipes import RECIPES, Recipe, override, score
-from annotated.recipes.task import Report
-from annotated.records import Record, as_metrics
+from annotated.recipes import Numbers, Recipe, score
+from annotated.recipes.task import Report, batches_of
+from annotated.records import as_metrics
 from annotated.translation import Translator
-from annotated.variations import experiment
-
-PROGRAM = "python -m annotated.variations.controls"
-RECIPE = "numbers-en-de-five-digits"
 
 
 class UnscaledAttention(MultiHeadAttention):
@@ -121,44 +112,18 @@ class Prefix:
         self.target = self.target[rows]
 
 
-class Control(NamedTuple):
-    """What is taken away, in words, and how: another model, or a setting."""
-
-    away: str
-    model: type[Transformer] = Transformer
-    settings: tuple[str, ...] = ()
-
-
-WARMUP, PRE = "training.warmup=false", "model.norm=pre"
-CONTROLS = {
-    "none": Control("nothing"),
-    "no-scale": Control("the division of scores by √d_k (§3.2.1)", NoScale),
-    "no-embedding-scale": Control("the factor √d_model of embeddings (§3.4)", NoEmbeddingScale),
-    "no-encoder-positions": Control("the encoder's positions (§3.5)", NoEncoderPositions),
-    "no-causal-mask": Control("the decoder's causal mask (§3.2.3)", NoCausalMask),
-    "no-warmup": Control("the warm-up of the rate (§5.3)", settings=(WARMUP,)),
-    "pre-norm": Control("nothing; norms before sub-layers and after stacks", settings=(PRE,)),
-    "pre-norm-no-warmup": Control("the warm-up, with norms like that", settings=(PRE, WARMUP)),
+MODELS: dict[str, type[Transformer]] = {
+    "no-scale": NoScale, "no-embedding-scale": NoEmbeddingScale,
+    "no-encoder-positions": NoEncoderPositions, "no-causal-mask": NoCausalMask,
 }
 
 
-def control(name: str) -> Recipe:
-    """The recipe of a control; ValueError for an unknown one."""
-    if name not in CONTROLS:
-        raise ValueError(f"no control {name!r}; there are {', '.join(CONTROLS)}")
-    return override(RECIPES[RECIPE], CONTROLS[name].settings)
-
-
 def with_control(name: str, model: Transformer) -> Transformer:
-    """A control with another model's weights: what it trained with is missing now.
-
-    ValueError for an unknown control, and for one that only settings make.
-    """
-    control(name)  # is there one?
-    if settings := CONTROLS[name].settings:
-        raise ValueError(f"{name} is {' '.join(settings)}; a trained model can't be set again")
+    """One of `MODELS` with another model's weights: what it trained with is missing now."""
+    if name not in MODELS:
+        raise ValueError(f"no model {name!r}; there are {', '.join(MODELS)}")
     with torch.random.fork_rng(devices=[]):  # its random weights don't last
-        other = CONTROLS[name].model(model.config).to(model.embedding.weight)
+        other = MODELS[name](model.config).to(model.embedding.weight)
     other.load_state_dict(model.state_dict())
     return other.train(model.training)
 
@@ -169,14 +134,17 @@ def same_bag() -> list[tuple[int, int]]:
     return [(100 * a + b, 100 * b + a) for a in digits for b in digits if a < b]
 
 
-def with_control_metrics(report: Report, translator: Translator, seen: Sequence[Batch]) -> Report:
+def with_control_metrics(
+    report: Report, translator: Translator, recipe: Recipe[Numbers], seed: int
+) -> Report:
     """The report with what a control may change and an exact match does not show.
 
-    `token_accuracy` is measured on the batches `seen`, `exact_six_digits` on
-    numbers longer than any in training; `same_bag` is the share of pairs
-    like 204 and 402 that get one translation.
+    `token_accuracy` is measured on what the report rests on, `exact_six_digits`
+    on numbers longer than any in training; `same_bag` is the share of pairs
+    like 204 and 402 that get one translation. The `seed` of the training has no say.
     """
-    task = RECIPES[RECIPE].task
+    task, tokenizer = recipe.task, translator.tokenizer
+    seen = batches_of(task.held_out_ids(tokenizer), tokenizer)
     six = score(translator, task.held_out_longer())
     bags = [[example.source for example in task.examples(pair)] for pair in same_bag()]
     first, second = (translator.translate(sentences) for sentences in zip(*bags, strict=True))
@@ -187,28 +155,3 @@ def with_control_metrics(report: Report, translator: Translator, seen: Sequence[
     }
     rounded = {name: round(value, 4) for name, value in more.items()}
     return replace(report, metrics=report.metrics | as_metrics(rounded))
-
-
-def run(name: str, seed: int) -> Record:
-    """Train a control, with a point of the curve wherever it is watched."""
-    recipe = control(name)
-
-    def more(report: Report, translator: Translator) -> Report:
-        tested = int(report.metrics["tested"].value)
-        seen = experiment.held_out(recipe, translator.tokenizer, tested)
-        return with_control_metrics(report, translator, seen)
-
-    return experiment.run_watched(
-        recipe, seed, f"control-{name}", f"{PROGRAM} {name} --seed {seed}",
-        column="token_accuracy", look=token_accuracy, more=more, build=CONTROLS[name].model,
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """One run from the command line."""
-    about = "Train the numbers recipe with one choice of the paper taken away, and record it."
-    experiment.main(PROGRAM, about, CONTROLS, run, arguments)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,163 @@
+"""All experiments, the most wanted first."""
+
+from pathlib import Path
+
+from annotated.experiments.entries import Experiment, Measurement, Training
+
+BATCHES, ATTENTION = "05-1-training-data-and-batching", "03-2-attention"
+SCHEDULE, OPTIMIZER = "05-2-hardware-and-schedule", "05-3-optimizer"
+REGULARIZATION, ARCHITECTURE = "05-4-regularization", "03-model-architecture"
+DOT_PRODUCT, APPLICATIONS = (
+    "03-2-1-scaled-dot-product-attention", "03-2-3-applications-of-attention",
+)
+
+NO_WARMUP, PRE_NORM = "training.warmup=false", "model.norm=pre"
+FEW = "task.count=300"  # so that 500 updates see each pair more than a hundred times
+
+
+def step(model: str, precision: str, seconds: dict[str, float], least: dict[str, float]):
+    """§5.2: the time of an update of "base" or "big", beside the rate of matrix products."""
+    return Measurement(
+        name=f"step-{model}-{precision}", pages=(SCHEDULE,) if "cpu" in least else (),
+        function="annotated.benchmark.step:record", least=least, share=0.1,
+        arguments={"model": model, "precision": precision, "seconds": seconds},
+    )
+
+
+def ablation(name: str, *changes: str, pages: tuple[str, ...], seconds: float = 60.0) -> Training:
+    """§5.3-5.4: numbers with a setting changed; confidence and likeness of memory vectors too."""
+    return Training(
+        name=f"ablation-{name}", pages=pages, seeds=3, recipe="numbers-en-de", changes=changes,
+        column="annotated.analysis.scores:memory_cosine",
+        measures="annotated.variations.ablations:confidence", least={"cpu": seconds},
+    )
+
+
+def control(
+    name: str, without: str, *changes: str, model: str = "", pages: tuple[str, ...] = (),
+) -> Training:
+    """§3-3.5, §5.3: numbers of five digits with one of the paper's choices taken away."""
+    return Training(
+        name=f"control-{name}", pages=(*pages, ARCHITECTURE), seeds=3,
+        recipe="numbers-en-de-five-digits", changes=changes, without=without,
+        model=f"annotated.variations.controls:{model}" if model else Training.model,
+        column="annotated.analysis.scores:token_accuracy",
+        measures="annotated.variations.controls:with_control_metrics", least={"cpu": 90.0},
+    )
+
+
+def batches(name: str, length_noise: int) -> Training:
+    """§5.1: numbers with batches of sentences of one length, or of many."""
+    changes = (f"training.length_noise={length_noise}", "training.steps=200")
+    return Training(
+        name=f"batches-{name}", pages=(BATCHES,), seeds=3, recipe="numbers-en-de", changes=changes,
+        least={"cpu": 40.0},
+    )
+
+
+def padding(recipe: str, seconds: float) -> Measurement:
+    """§5.1: what is padding, in schemes of making batches of a recipe's training pairs."""
+    return Measurement(
+        name=f"padding-{recipe}", pages=(BATCHES,), function="annotated.benchmark.padding:record",
+        arguments={"recipe": recipe}, least={"cpu": seconds},
+    )
+
+
+_ALL = (
+    step("base", "float32", {"cpu": 90.0}, {"cpu": 12.0}),
+    step("base", "bfloat16", {"cuda": 60.0}, {"cuda": 20.0}),
+    Training(
+        name="numbers-en-de", recipe="numbers-en-de", pages=(SCHEDULE,), seeds=3,
+        least={"cpu": 30.0, "cuda": 30.0}, share=0.3,
+    ),
+    step("big", "float32", {"cpu": 120.0}, {"cpu": 45.0}),
+    step("big", "bfloat16", {"cuda": 60.0}, {"cuda": 25.0}),
+    Training(name="multi30k-en-de", recipe="multi30k-en-de", least={"cuda": 90.0}, share=1.0),
+    Training(
+        name="multi30k-en-de-short", recipe="multi30k-en-de-short", pages=(SCHEDULE,),
+        least={"cpu": 180.0}, share=1.0,
+    ),
+    Training(
+        name="tatoeba-en-de", recipe="tatoeba-en-de", pages=(SCHEDULE,),
+        least={"cpu": 300.0}, share=1.0,
+    ),
+    Training(
+        name="numbers-en-de-families", recipe="numbers-en-de-families", pages=(SCHEDULE,),
+        seeds=3, least={"cpu": 60.0}, share=0.1,
+    ),
+    Training(
+        name="numbers-en-fr", recipe="numbers-en-fr", seeds=3, least={"cpu": 80.0}, share=0.1,
+    ),
+    Training(name="copy", recipe="copy", seeds=3, least={"cpu": 30.0, "cuda": 30.0}, share=0.1),
+    Measurement(
+        name="attention-additive", pages=(ATTENTION,),
+        function="annotated.benchmark.attention:record", least={"cpu": 60.0},
+    ),
+    control("none", "nothing", pages=(DOT_PRODUCT, APPLICATIONS, OPTIMIZER)),
+    control(
+        "no-scale", "the division of scores by √d_k (§3.2.1)",
+        model="NoScale", pages=(DOT_PRODUCT,),
+    ),
+    control(
+        "no-embedding-scale", "the factor √d_model of embeddings (§3.4)", model="NoEmbeddingScale",
+    ),
+    control(
+        "no-encoder-positions", "the encoder's positions (§3.5)", model="NoEncoderPositions",
+    ),
+    control(
+        "no-causal-mask", "the decoder's causal mask (§3.2.3)",
+        model="NoCausalMask", pages=(APPLICATIONS,),
+    ),
+    control("no-warmup", "the warm-up of the rate (§5.3)", NO_WARMUP, pages=(OPTIMIZER,)),
+    control(
+        "pre-norm", "nothing; norms before sub-layers and after stacks",
+        PRE_NORM, pages=(OPTIMIZER,),
+    ),
+    control(
+        "pre-norm-no-warmup", "the warm-up, with norms like that",
+        PRE_NORM, NO_WARMUP, pages=(OPTIMIZER,),
+    ),
+    ablation("none", pages=(OPTIMIZER, REGULARIZATION)),
+    ablation("no-warmup", NO_WARMUP, pages=(OPTIMIZER,)),
+    ablation("pre-norm", PRE_NORM, pages=(OPTIMIZER,)),
+    ablation("pre-norm-no-warmup", PRE_NORM, NO_WARMUP, pages=(OPTIMIZER,)),
+    ablation(
+        "no-warmup-long", NO_WARMUP, "training.steps=2000", pages=(OPTIMIZER,), seconds=200.0,
+    ),
+    ablation("no-smoothing", "training.label_smoothing=0", pages=(REGULARIZATION,)),
+    ablation("no-dropout", "model.dropout=0", pages=(REGULARIZATION,)),
+    ablation("few", FEW, pages=(REGULARIZATION,)),
+    ablation("few-no-dropout", FEW, "model.dropout=0", pages=(REGULARIZATION,)),
+    batches("sorted", 0), batches("loose", 6), batches("random", 1_000_000),
+    padding("numbers-en-de", 60.0), padding("multi30k-en-de-short", 300.0),
+    padding("tatoeba-en-de", 1800.0),
+)
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment; ValueError with the names there are for an unknown one."""
+    if name not in EXPERIMENTS:
+        raise ValueError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]
+
+
+def listing(root: Path | None = None) -> list[str]:
+    """A line for each experiment and device: recorded seeds, those missing, the pages that read.
+
+    root: the folder of results, by default the package's own.
+    """
+    rows = [("experiment", "device", "seeds", "missing", "pages")]
+    for experiment in EXPERIMENTS.values():
+        found = experiment.recorded(root)
+        for kind in experiment.least:
+            mine = [record for record in found if record.kind == kind]
+            devices = sorted({record.device for record in mine}) or [kind]
+            seeds, missing = (
+                " ".join(map(str, some)) or "-"
+                for some in (sorted(r.seed for r in mine), experiment.missing(kind, root))
+            )
+            pages = " ".join(experiment.pages) or "-"
+            rows.append((experiment.name, ", ".join(devices), seeds, missing, pages))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
