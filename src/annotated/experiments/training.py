@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from annotated.experiments.entries import Training
 from annotated.jobs import Job, Result, Unavailable
+from annotated.model import Transformer
 from annotated.recipes import Recipe, Run, TextTask, as_document, run_record, train
 from annotated.recipes.run import is_watched
 from annotated.recipes.task import as_text, batches_of
@@ -71,6 +72,7 @@ def train_and_test(entry: Training, job: Job) -> Result:
 def save(recipe: Recipe, seed: int, run: Run, folder: Path) -> None:
     """The trained model as a checkpoint of half the size."""
     model, tokenizer = run.translator.model, run.translator.tokenizer
+    assert isinstance(model, Transformer), "the entries name classes of it"
     save_checkpoint(
         folder, model, tokenizer, torch.float16,
         recipe=as_document(recipe), seed=seed, updates=run.step,
