@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from annotated import records
+from annotated import cli, records
 from annotated.experiments import (
     EXPERIMENTS,
     Measurement,
@@ -240,6 +240,34 @@ class TestTraining:
         monkeypatch.setitem(sys.modules, "num2words", None)
         with pytest.raises(Unavailable, match="num2words"):
             EXPERIMENTS["numbers-en-de"].make(Job("numbers-en-de"))
+
+
+class TestCommand:
+    """`annotated record`, as one calls it."""
+
+    def test_without_a_name_it_lists(self, capsys):
+        cli.record_command()
+        assert capsys.readouterr().out.splitlines() == listing()
+
+    def test_it_writes_the_record(self, miniature, monkeypatch, tmp_path, capsys):
+        entry = miniature("numbers-en-fr")
+        monkeypatch.setitem(EXPERIMENTS, entry.name, entry)
+        cli.record_command("numbers-en-fr", seed=5, out=tmp_path)
+        (made,) = records.find("numbers-en-fr", root=tmp_path)
+        assert (made.seed, made.kind) == (5, "cpu")
+        path = tmp_path / made.experiment / made.filename
+        assert capsys.readouterr().out.splitlines()[-1] == f"record: {path}"
+
+    @pytest.mark.parametrize(("given", "said"), [
+        (("steps",), "^no experiment 'steps'; there are step-base-float32"),
+        (("step-base-float32", 0, None, "cuda"), "cuda"),
+        (("step-base-bfloat16", 0, None, "cpu"), "^step-base-bfloat16 is recorded on cuda, not "),
+    ])
+    def test_what_can_not_be_meant_is_refused_before_anything(self, given, said, tmp_path):
+        name, *more = given
+        with pytest.raises(ValueError, match=said):
+            cli.record_command(name, *(more[:1] or [0]), tmp_path / "new", *more[2:])
+        assert not (tmp_path / "new").exists()
 
 
 class TestFolder:

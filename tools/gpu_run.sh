@@ -42,7 +42,7 @@ import importlib
 import sys
 
 missing = []
-for name in ("torch", "einops", "jaxtyping", "numpy", "tokenizers", "safetensors", "sacrebleu", "msgspec", "typer", "tqdm"):
+for name in ("torch", "einops", "jaxtyping", "numpy", "tokenizers", "safetensors", "sacrebleu", "msgspec", "filelock", "typer", "tqdm"):
     try:
         importlib.import_module(name)
     except ImportError:
