@@ -9,7 +9,10 @@ from torch import Tensor
 def check_heads(
     d_model: int, heads: int, d_k: int | None, d_v: int | None
 ) -> None:
-    """Refuse `heads`, `d_k` or `d_v` below 1, and a `d_model` not shared evenly."""
+    """Refuse widths below 1, and a d_model that heads can't share evenly.
+
+    `d_k` and `d_v` are None where they are `d_model` / `heads`.
+    """
     for name, size in dict(heads=heads, d_k=d_k, d_v=d_v).items():
         if size is not None and size < 1:
             raise ValueError(f"{name} is {size}; expected at least 1")
