@@ -872,7 +872,7 @@ cli.main()
         code = tmp_path / "run.py"
         code.write_text(
             "from annotated import cli\n"
-            "from annotated.training import checkpoints\n"
+            "from annotated.translation import checkpoints\n"
             "real = checkpoints.write_atomically\n"
             "checkpoints.write_atomically = lambda p, d: print('writes', p.name) or real(p, d)\n"
             "cli.main()"

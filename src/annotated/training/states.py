@@ -134,7 +134,7 @@ class InFolder:
         """The manifest of a state, if it is one of this run."""
         path = self.manifest_path(step)
         try:
-            manifest = read_document(path, Manifest)
+            manifest: Manifest = read_document(path, Manifest)
         except FileNotFoundError:
             raise ValueError(f"{path} is missing: no state of that update was kept") from None
         except ValueError as error:

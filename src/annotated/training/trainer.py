@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from annotated.data.batches import Batch, IdPair, collate, micro_batches
 from annotated.model.contract import Seq2Seq
@@ -160,12 +161,12 @@ class Trainer:
         config.check_processes(self.world.size)
 
     @cached_property
-    def parallel(self) -> nn.Module:
+    def parallel(self) -> Any:
         """The model as all processes share it: they have the same gradients."""
         return self.world.parallel(self.model)
 
     @cached_property
-    def forward(self) -> nn.Module:
+    def forward(self) -> Callable[[Tensor, Tensor], Tensor]:
         """What gives the logits, compiled if `config` says so."""
         return torch.compile(self.parallel) if self.config.compile else self.parallel
 

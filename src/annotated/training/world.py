@@ -4,16 +4,18 @@ import os
 import secrets
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+N = TypeVar("N", int, float)
 UPDATE_TIMEOUT = timedelta(minutes=30)  # of one message; the first may be testing
 DATA_TIMEOUT = timedelta(hours=3)  # of one wait; the first may be encoding WMT
 VARIABLES = "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"
@@ -38,7 +40,7 @@ class World:
     local_rank: int = 0  # on this machine
     device: str = "cpu"
     store: dist.Store | None = field(default=None, repr=False, compare=False)
-    waits: Iterable[int] = field(default_factory=count, repr=False, compare=False)
+    waits: Iterator[int] = field(default_factory=count, repr=False, compare=False)
 
     @classmethod
     def join(cls, device: str) -> "World":
@@ -83,21 +85,21 @@ class World:
 
         A signal is heeded meanwhile. TimeoutError after `DATA_TIMEOUT`.
         """
-        if self.size == 1:
+        if self.store is None:
             return
         number = next(self.waits)
         self.store.add(f"{number} come", 1)
-        self.await_count(f"{number} come", self.size)
+        self.await_count(self.store, f"{number} come", self.size)
         # the first may hold the store, so it leaves last
         if self.rank > 0:
             self.store.add(f"{number} gone", 1)
         else:
-            self.await_count(f"{number} gone", self.size - 1)
+            self.await_count(self.store, f"{number} gone", self.size - 1)
 
-    def await_count(self, name: str, count: int) -> None:
+    def await_count(self, store: dist.Store, name: str, count: int) -> None:
         """Go on once so many processes have counted themselves under that name."""
         late = time.monotonic() + DATA_TIMEOUT.total_seconds()
-        while (here := self.store.add(name, 0)) < count:
+        while (here := store.add(name, 0)) < count:
             if time.monotonic() > late:
                 raise TimeoutError(
                     f"process {self.rank} has waited {DATA_TIMEOUT} for the others: "
@@ -105,7 +107,7 @@ class World:
                 )
             time.sleep(0.05)
 
-    def parallel(self, model: nn.Module) -> nn.Module:
+    def parallel(self, model: Any) -> Any:
         """The model, its gradients averaged over the processes as they are computed."""
         if self.size == 1:
             return model
@@ -115,7 +117,7 @@ class World:
                 model, broadcast_buffers=False, gradient_as_bucket_view=True
             )
 
-    def each(self, number: int | float) -> list[int] | list[float]:
+    def each(self, number: N) -> list[N]:
         """Every process's number, by rank."""
         if self.size == 1:
             return [number]
@@ -124,7 +126,7 @@ class World:
         finish(dist.all_reduce(numbers, async_op=True))
         return [type(number)(found) for found in numbers.tolist()]
 
-    def total(self, number: int | float) -> int | float:
+    def total(self, number: N) -> N:
         """The sum of every process's number."""
         return sum(self.each(number))
 
@@ -140,10 +142,10 @@ def from_environment() -> tuple[int, int]:
     values = {name: os.environ.get(name, "") for name in VARIABLES}
     if not (values["RANK"] or values["WORLD_SIZE"]):
         for launcher, names in LAUNCHERS.items():
-            size, rank, local = (os.environ.get(name, "") for name in names)
-            if rank and size not in ("", "1"):
+            tasks, number, _ = (os.environ.get(name, "") for name in names)
+            if number and tasks not in ("", "1"):
                 raise ValueError(
-                    f"{launcher} started {size} processes ({names[0]}), but RANK and WORLD_SIZE "
+                    f"{launcher} started {tasks} processes ({names[0]}), but RANK and WORLD_SIZE "
                     "are not set: let it start torchrun, once per machine, or set "
                     f"RANK=${names[1]} WORLD_SIZE=${names[0]} LOCAL_RANK=${names[2]} "
                     "MASTER_ADDR=… MASTER_PORT=…"
