@@ -33,6 +33,7 @@ class TestConfig:
             "positions": "sinusoidal",
             "max_length": None,
             "norm": "post",
+            "attention": "scaled-dot-product",
             "attention_bias": False,
             "attention_dropout": 0.0,
             "activation": "relu",

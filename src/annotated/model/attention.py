@@ -136,7 +136,7 @@ class MultiHeadAttention(nn.Module):
         query, keys, mask = self.prepare(query, keys, mask, own)
         check_causal(self.causal, query, keys)
         n = query.shape[-2]
-        causal = self.causal and n > 1  # the newest alone may see all
+        causal = False if n == 1 else self.causal  # the newest sees all
         p = self.dropout_p if self.training else 0.0
         if causal and (self.record or mask is not None):
             seen = causal_mask(n, query.device)
