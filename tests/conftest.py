@@ -49,25 +49,6 @@ def need():
 PRIME = {"vocab_size": 37, "d_model": 22, "d_ff": 29, "heads": 3, "d_k": 5, "d_v": 7, "layers": 2}
 
 
-def _build(dtype=torch.float32, shake=True, seed=0, **overrides):
-    """A small model in eval mode.
-
-    `shake` moves the biases and norms away from the zeros and ones they start from: otherwise
-    a test couldn't see one that is lost or used in the wrong place.
-    """
-    # Here: nothing may import the package before the shape checks stand.
-    from annotated.model import Transformer, TransformerConfig
-
-    torch.manual_seed(seed)
-    model = Transformer(TransformerConfig(**(PRIME | overrides))).to(dtype).eval()
-    if shake:
-        with torch.no_grad():
-            for parameter in model.parameters():
-                if parameter.dim() == 1:
-                    parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
-
-
 def _sentences(lengths, config, seed=0):
     """One random sentence for each length: any id of the vocabulary but padding."""
     generator = torch.Generator().manual_seed(seed)
@@ -87,7 +68,26 @@ def _pad(sentences, pad_id, width=0):
 # and Hypothesis accepts them.
 @pytest.fixture(scope="session")
 def build():
-    return _build
+    # Here: nothing may import the package before the shape checks stand; and once, so that a test
+    # that puts the unchecked package in its place still gets models of the checked one.
+    from annotated.model import Transformer, TransformerConfig
+
+    def make(dtype=torch.float32, shake=True, seed=0, **overrides):
+        """A small model in eval mode.
+
+        `shake` moves the biases and norms away from the zeros and ones they start from: otherwise
+        a test couldn't see one that is lost or used in the wrong place.
+        """
+        torch.manual_seed(seed)
+        model = Transformer(TransformerConfig(**(PRIME | overrides))).to(dtype).eval()
+        if shake:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    if parameter.dim() == 1:
+                        parameter.add_(0.3 * torch.randn_like(parameter))
+        return model
+
+    return make
 
 
 @pytest.fixture(scope="session")
