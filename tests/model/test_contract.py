@@ -9,7 +9,7 @@ from annotated.model import Cache, Seq2Seq, Transformer, TransformerConfig
 from annotated.model.contract import Seq2SeqConfig
 from annotated.training import Trainer, TrainingConfig
 from annotated.translation.search import greedy_search
-from annotated.variations.controls import CONTROLS
+from annotated.variations.controls import MODELS as CONTROLS
 
 CONFIG = TransformerConfig.tiny(vocab_size=13, d_model=22, d_ff=29, heads=2, layers=1)
 SOURCE = torch.tensor([[5, 6, 7, 2], [9, 2, 0, 0]])
@@ -71,7 +71,7 @@ class Mean:
 
 
 MODELS = {"Transformer": lambda: Transformer(CONFIG), "foreign": Foreign} | {
-    name: lambda kind=control.model: kind(CONFIG) for name, control in CONTROLS.items()
+    name: lambda kind=kind: kind(CONFIG) for name, kind in CONTROLS.items()
 }
 
 
