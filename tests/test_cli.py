@@ -537,7 +537,7 @@ class TestSettings:
             (["--set", "training.steps=0"], ["steps is 0", "expected at least 1"]),
             (["--name", "Other Betas"], ["--name: experiment is 'Other Betas'", "hyphens"]),
             (["--name", "../elsewhere"], ["--name", "hyphens"]),
-            (["--set", "model.pad_id=5"], ["the tokenizer has pad, bos, eos (0, 1, 2)"]),
+            (["--set", "model.pad_id=5"], ["tiny has no setting 'model.pad_id'"]),
             (["--set", "training.betas=(1.0, 1.0)"], ["betas is (1.0, 1.0); expected two numbers"]),
             (["--set", "training.eps=-1"], ["eps is -1.0; expected more than 0"]),
             (["--set", "training.length_noise=-1"], ["length_noise is -1.0; expected at least 0"]),

@@ -126,7 +126,7 @@ class Numbers(ExactTask):
     thousands: tuple[int, ...] = ()
     # most digits of a number that is trained on or tested
     digits: int = len(numbers.DIGIT_WEIGHTS)
-    # held-out numbers of more digits, for measures of what was never trained on
+    # numbers with more digits than any trained on, to be measured on
     longer: int = 200
     groups = "digits"
 
