@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from annotated import records
-from annotated.jobs import Job, Result
+from annotated.jobs import Job, Result, Unavailable
 from annotated.records import Record
 
 if TYPE_CHECKING:
@@ -93,7 +93,10 @@ class Training(Experiment):
     def make(self, job: Job) -> Result:
         from annotated.experiments.training import train_and_test
 
-        return train_and_test(self, job)
+        try:
+            return train_and_test(self, job)
+        except ImportError as error:  # such as of num2words, which spells numbers
+            raise Unavailable(str(error)) from None
 
 
 def results_folder() -> Path:

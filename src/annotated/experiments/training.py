@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from annotated.experiments.entries import Training
 from annotated.jobs import Job, Result, Unavailable
 from annotated.model import Transformer
-from annotated.recipes import Recipe, Run, TextTask, as_document, run_record, train
+from annotated.recipes import Recipe, Run, as_document, run_record, train
 from annotated.recipes.run import is_watched
 from annotated.recipes.task import as_text, batches_of
 from annotated.records import as_metrics
@@ -34,9 +34,7 @@ def train_and_test(entry: Training, job: Job) -> Result:
     recipe = entry.resolve()
     try:
         data = recipe.task.open(job.data_dir)
-        if not isinstance(recipe.task, TextTask):
-            data.tokenizer()  # spelling numbers needs a package
-    except (FileNotFoundError, ImportError) as error:
+    except FileNotFoundError as error:
         raise Unavailable(str(error)) from None
     tail = min(TESTING_AT_MOST, TESTING[job.device] * job.left())
     look = Look(entry, recipe, job)
