@@ -28,6 +28,7 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import torch._dynamo  # noqa: F401  each process that trains with others would import it
 from safetensors.torch import save, save_file
 
 from annotated.model import TransformerConfig

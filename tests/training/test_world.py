@@ -233,7 +233,7 @@ def runs(tmp_path_factory):
     """
     base = tmp_path_factory.mktemp("runs")
     jobs = ["one 1 0", "two 2 0", "three 3 0"]
-    for first, second in [(1, 2), (2, 1), (2, 2), (3, 3)]:
+    for first, second in [(1, 2), (2, 1), (3, 3)]:
         jobs += [f"{first}-{second} {first} 5", f"{first}-{second} {second} 0"]
     jobs += ["apart-{rank} 2 5", "apart-{rank} 2 0", "stopped 2 5"]
     done = subprocess.run(
@@ -272,7 +272,7 @@ class TestTogether:
             torch.testing.assert_close(mean(runs / name)[parameter], tensor, rtol=0, atol=1e-3)
 
     @pytest.mark.parametrize(
-        ("name", "never"), [("2-2", "two"), ("3-3", "three"), ("apart-0", "two")]
+        ("name", "never"), [("3-3", "three"), ("apart-0", "two")]
     )
     def test_those_that_were_stopped_end_bit_for_bit_as_those_that_were_not(
         self, runs, name, never
@@ -323,7 +323,7 @@ def test_two_nodes_of_which_one_dies_come_back_and_end_as_two_that_never_did(run
         for node in nodes:
             node.kill()
     assert [node.returncode for node in nodes] == [0, 0], said
-    assert "Signal 9 (SIGKILL)" in "".join(said)
+    assert "exitcode: -9" in "".join(said)
     assert_same_bits(tmp_path / "run", runs / "two")
 
 
