@@ -18,10 +18,11 @@ import torch
 import typer
 from tqdm import tqdm
 
-from annotated import files, records
+from annotated import records
 from annotated.commands import MAX_SEED, check_writable
 from annotated.data.text import tidy
 from annotated.experiments import experiment_named, listing, results_folder
+from annotated.files import write_atomically
 from annotated.jobs import Job
 from annotated.recipes import (
     RECIPES,
@@ -32,6 +33,7 @@ from annotated.recipes import (
     explained,
     from_document,
     override,
+    own_files,
     recipe_named,
     run_record,
     train,
@@ -75,7 +77,7 @@ Settings = Annotated[
 def main() -> None:
     """Run a command; bad input becomes one line on stderr and exit status 2."""
     try:
-        status = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        status = app(repeated(sys.argv[1:]) or ["--help"], standalone_mode=False)
     except BrokenPipeError:  # as in `annotated translate | head -1`: nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
@@ -90,6 +92,36 @@ def main() -> None:
             raise
         status = _say(error.format_message(), 2)
     sys.exit(status)
+
+
+def repeated(words: list[str]) -> list[str]:
+    """`--train a.en a.de` as `--train a.en --train a.de`: typer takes one value at a time."""
+    found, option = [], ""
+    for word in words:
+        if word.startswith("-"):
+            option = word if word in ("--train", "--dev", "--test") else ""
+        elif option and found[-1] != option:
+            found.append(option)
+        found.append(word)
+    return found
+
+
+def recipe_to_train(
+    name: str | None, files: dict[str, list[str]], source: str, target: str, change: list[str]
+) -> Recipe:
+    """The recipe of that name, or one like it for a reader's own files, with settings changed."""
+    missing = [f"--{split}" for split, paths in files.items() if not paths]
+    if len(missing) == len(files):
+        if name is None:
+            raise ValueError("--recipe is missing: one of `annotated recipes`, or --train, --dev "
+                             "and --test for files of your own")
+        if source or target:
+            raise ValueError("--source and --target go with --train, --dev and --test")
+        return override(recipe_named(name), change)
+    if missing:
+        raise ValueError(f"{missing[0]} is missing: files of your own are --train, --dev, --test")
+    like = recipe_named(name) if name else None
+    return override(own_files(**files, source=source, target=target, like=like), change)
 
 
 def _say(error: Exception | str, status: int) -> int:
@@ -115,7 +147,19 @@ def list_recipes(
 
 @app.command("train")
 def train_command(
-    recipe: Annotated[str, typer.Option(help="One of `annotated recipes`.")],
+    recipe: Annotated[str | None, typer.Option(help="One of `annotated recipes`.")] = None,
+    train_files: Annotated[
+        list[str] | None,
+        typer.Option("--train", help="Own files, source and target, or one TSV; plain or .gz."),
+    ] = None,
+    dev_files: Annotated[
+        list[str] | None, typer.Option("--dev", help="The same, looked at during training.")
+    ] = None,
+    test_files: Annotated[
+        list[str] | None, typer.Option("--test", help="The same, tested on at the end.")
+    ] = None,
+    source: Annotated[str, typer.Option(help="Source language of own files, such as en.")] = "",
+    target: Annotated[str, typer.Option(help="Target language; de, en, fr have two BLEUs.")] = "",
     out: Annotated[Path | None, folder("Folder for the trained model and its states.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Where chance starts.")] = 0,
     change: Settings = None,
@@ -136,7 +180,13 @@ def train_command(
     SIGINT (Ctrl-C) and SIGTERM write a state to go on from with --resume.
     Started by torchrun, its processes train one model together.
     """
-    chosen = override(recipe_named(recipe), change or [])
+    files = {"train": train_files or [], "dev": dev_files or [], "test": test_files or []}
+    given = [word for split, paths in files.items() for path in paths
+             for word in (f"--{split}", path)]
+    given += ["--source", source] * bool(source) + ["--target", target] * bool(target)
+    like = ["--recipe", recipe] * bool(recipe)
+    chosen = recipe_to_train(recipe, files, source, target, change or [])
+    recipe = chosen.name
     chosen.task.open(data_dir)  # what is missing is missed before anything is made
     if name:
         records.check("--name", "experiment", name)  # now rather than after training
@@ -177,9 +227,9 @@ def train_command(
         report = chosen.task.open(data_dir, training=False).test(translator)
         if report.translations:
             text = "".join(f"{line}\n" for line in report.translations)
-            files.write_atomically(out / "translations.txt", text.encode())
+            write_atomically(out / "translations.txt", text.encode())
         if record:
-            command = ["annotated", "train", "--recipe", recipe, "--seed", str(seed)]
+            command = ["annotated", "train", *like, *given, "--seed", str(seed)]
             command += [word for assignment in change or [] for word in ("--set", assignment)]
             command += ["--float16"] if float16 else []
             made = run_record(chosen, seed, run, report, shlex.join(command), name, device)
