@@ -18,11 +18,10 @@ import torch
 import typer
 from tqdm import tqdm
 
-from annotated import records
+from annotated import files, records
 from annotated.commands import MAX_SEED, check_writable
 from annotated.data.text import tidy
 from annotated.experiments import experiment_named, listing, results_folder
-from annotated.files import write_atomically
 from annotated.jobs import Job
 from annotated.recipes import (
     RECIPES,
@@ -107,11 +106,11 @@ def repeated(words: list[str]) -> list[str]:
 
 
 def recipe_to_train(
-    name: str | None, files: dict[str, list[str]], source: str, target: str, change: list[str]
+    name: str | None, own: dict[str, list[str]], source: str, target: str, change: list[str]
 ) -> Recipe:
     """The recipe of that name, or one like it for a reader's own files, with settings changed."""
-    missing = [f"--{split}" for split, paths in files.items() if not paths]
-    if len(missing) == len(files):
+    missing = [f"--{split}" for split, paths in own.items() if not paths]
+    if len(missing) == len(own):
         if name is None:
             raise ValueError("--recipe is missing: one of `annotated recipes`, or --train, --dev "
                              "and --test for files of your own")
@@ -121,7 +120,7 @@ def recipe_to_train(
     if missing:
         raise ValueError(f"{missing[0]} is missing: files of your own are --train, --dev, --test")
     like = recipe_named(name) if name else None
-    return override(own_files(**files, source=source, target=target, like=like), change)
+    return override(own_files(**own, source=source, target=target, like=like), change)
 
 
 def _say(error: Exception | str, status: int) -> int:
@@ -180,12 +179,12 @@ def train_command(
     SIGINT (Ctrl-C) and SIGTERM write a state to go on from with --resume.
     Started by torchrun, its processes train one model together.
     """
-    files = {"train": train_files or [], "dev": dev_files or [], "test": test_files or []}
-    given = [word for split, paths in files.items() for path in paths
+    own = {"train": train_files or [], "dev": dev_files or [], "test": test_files or []}
+    given = [word for split, paths in own.items() for path in paths
              for word in (f"--{split}", path)]
     given += ["--source", source] * bool(source) + ["--target", target] * bool(target)
     like = ["--recipe", recipe] * bool(recipe)
-    chosen = recipe_to_train(recipe, files, source, target, change or [])
+    chosen = recipe_to_train(recipe, own, source, target, change or [])
     recipe = chosen.name
     chosen.task.open(data_dir)  # what is missing is missed before anything is made
     if name:
@@ -227,7 +226,7 @@ def train_command(
         report = chosen.task.open(data_dir, training=False).test(translator)
         if report.translations:
             text = "".join(f"{line}\n" for line in report.translations)
-            write_atomically(out / "translations.txt", text.encode())
+            files.write_atomically(out / "translations.txt", text.encode())
         if record:
             command = ["annotated", "train", *like, *given, "--seed", str(seed)]
             command += [word for assignment in change or [] for word in ("--set", assignment)]
@@ -454,9 +453,10 @@ def tell(report: Report, quiet: bool, facts: dict) -> None:
 
 def run_name(recipe: Recipe, seed: int) -> str:
     """A folder's name for a run: other settings than the recipe's own have another."""
-    ours, plain = (json.dumps(identity(r, seed)) for r in (recipe, recipe_named(recipe.name)))
-    changed = f"-{hashlib.sha256(ours.encode()).hexdigest()[:8]}" if ours != plain else ""
-    return f"seed{seed}{changed}"
+    if recipe == RECIPES.get(recipe.name):
+        return f"seed{seed}"
+    ours = json.dumps(identity(recipe, seed))
+    return f"seed{seed}-{hashlib.sha256(ours.encode()).hexdigest()[:8]}"
 
 
 def runs_folder() -> Path:
