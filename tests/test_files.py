@@ -1,4 +1,4 @@
-"""Documents read from disk: what they must be, or one line that names file and field."""
+"""Documents read from disk, and folders to write to: as they must be, or one line says what."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotated.files import converted, decoded, read_document
+from annotated.files import check_writable, converted, decoded, read_document
 
 
 @dataclass(frozen=True)
@@ -107,3 +107,15 @@ def test_a_missing_field_and_what_a_dataclass_itself_refuses_are_named_where_the
     ):
         with pytest.raises(ValueError, match=f"^it is damaged: {said}$"):
             converted(WHOLE | {"inner": inner}, Outer, "it")
+
+
+def test_a_folder_is_made_and_nothing_is_left_in_it(tmp_path):
+    check_writable(tmp_path / "one" / "two")
+    assert not list((tmp_path / "one" / "two").iterdir())
+
+
+def test_a_file_in_the_folders_place_is_refused(tmp_path):
+    (tmp_path / "taken").write_text("kept")
+    with pytest.raises(OSError, match="taken"):
+        check_writable(tmp_path / "taken")
+    assert (tmp_path / "taken").read_text() == "kept"

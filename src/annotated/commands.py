@@ -1,12 +1,236 @@
-"""What the commands share that leave something behind: a seed, and where to write."""
+"""What the commands do once their options are read: train and test, and tell of it."""
 
-import tempfile
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
 from pathlib import Path
+from types import FrameType
 
-MAX_SEED = 2**32 - 1  # all generators take it
+import torch
+from tqdm import tqdm
+
+from annotated import files, records
+from annotated.recipes import (
+    RECIPES,
+    Recipe,
+    Report,
+    Run,
+    as_document,
+    from_document,
+    override,
+    own_files,
+    recipe_named,
+    run_record,
+    train,
+)
+from annotated.recipes.run import WATCHES, check_sizes, identity
+from annotated.recipes.task import as_text
+from annotated.signals import Signals, tolerant_output
+from annotated.training import Update, World
+from annotated.training.world import local_device
+from annotated.translation import Translator
+from annotated.translation.checkpoints import CONFIG, save_checkpoint
 
 
-def check_writable(folder: Path) -> None:
-    """Make the folder, and raise OSError now if nothing can be written there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=folder).close()
+def best_device() -> str:
+    """"cuda" where torch sees a CUDA device, else "cpu"."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def train_and_test(
+    chosen: Recipe, seed: int, command: str, *, out: Path | None, resume: bool,
+    device: str | None, data_dir: Path | None, float16: bool, record: Path | None,
+    name: str | None, quiet: bool,
+) -> int:
+    """The exit status of training a recipe, keeping the model, and testing what was kept.
+
+    `chosen` is trained from the random `seed` on `device`, with its files in `data_dir`; the
+    model, its states and its log go to `out`, which is gone on from with `resume`. Weights are
+    stored in half precision with `float16`. A `record` of the experiment `name` says that
+    `command` made it. `quiet` prints one JSON document and no more.
+    Raises ValueError before anything is made for what can't be meant.
+    """
+    device = device or best_device()
+    chosen.task.open(data_dir)  # what is missing is missed before anything is made
+    if name:
+        records.check("--name", "experiment", name)  # now rather than after training
+    out = out or runs_folder() / (name or chosen.name) / run_name(chosen, seed)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(tolerant_output())
+        world = stack.enter_context(World.join(device))
+        first, place = world.rank == 0, world.device
+        if first:
+            check_sizes(chosen, out, world)
+            stack.enter_context(files.exclusive(out))
+            for target in filter(None, (out, record)):
+                files.check_writable(target)  # fails now rather than after training
+            if not resume:
+                refuse_a_run(out)
+        if first and not quiet:
+            print(f"{chosen.name}: {chosen.about}; {chosen.training.steps} updates. Model: {out}")
+        world.wait()
+        with Stop() as stop, Progress(chosen, quiet or not first) as progress:
+            run = train(
+                chosen, seed, progress, folder=out, data_dir=data_dir, device=place, world=world,
+                stop=stop, start=progress.start,
+            )
+        if not run.finished:
+            if first and not quiet:
+                done, all_of_them = run.step, chosen.training.steps
+                print(f"stopped after {done} of {all_of_them} updates; --resume goes on")
+            # Without a signal of its own it stopped for another process, which had one: for
+            # those who wait it was ended too. 0 would be a finished run, 1 a failed one.
+            return 128 + (stop.signal or signal.SIGTERM)
+        if not first:
+            return 0
+        model, tokenizer = run.translator.model, run.translator.tokenizer
+        dtype = torch.float16 if float16 else torch.float32
+        save_checkpoint(out, model, tokenizer, dtype, recipe=as_document(chosen), seed=seed)
+        translator = Translator.load(out)
+        translator.model.to(place)
+        report = chosen.task.open(data_dir, training=False).test(translator)
+        if report.translations:
+            text = "".join(f"{line}\n" for line in report.translations)
+            files.write_atomically(out / "translations.txt", text.encode())
+        if record:
+            made = run_record(chosen, seed, run, report, command, name, device)
+            path = records.write(made, record)
+        facts = {"recipe": chosen.name, "seed": seed}
+        facts |= {"seconds": round(run.seconds, 1), "out": str(out)}
+        tell(report, quiet, facts | ({"cleaning": run.left_out} if run.left_out else {}))
+        if record and not quiet:
+            print(f"record: {path}")
+    return 0
+
+
+def evaluate(model: str, device: str | None, data_dir: Path | None, quiet: bool) -> None:
+    """Test a `model` on what its recipe holds out, in `data_dir` or where it is found.
+
+    `device` is cpu or cuda, the best there is by default; `quiet` prints JSON alone.
+    """
+    place, translator = local_device(device or best_device()), Translator.load(model)
+    recipe = from_document(translator.notes.get("recipe"), f"the recipe in {model}")
+    translator.model.to(place)
+    report = recipe.task.open(data_dir, training=False).test(translator)
+    tell(report, quiet, {"model": model, "recipe": recipe.name})
+
+
+def recipe_to_train(
+    name: str | None, own: dict[str, list[str]], source: str, target: str, change: list[str]
+) -> Recipe:
+    """The recipe of that `name`, or one like it for a reader's own files, with settings changed.
+
+    `own` has the paths of each split, `source` and `target` are their languages, and `change`
+    the assignments of --set.
+    """
+    missing = [f"--{split}" for split, paths in own.items() if not paths]
+    if len(missing) == len(own):
+        if name is None:
+            raise ValueError("--recipe is missing: one of `annotated recipes`, or --train, --dev "
+                             "and --test for files of your own")
+        if source or target:
+            raise ValueError("--source and --target go with --train, --dev and --test")
+        return override(recipe_named(name), change)
+    if missing:
+        raise ValueError(f"{missing[0]} is missing: files of your own are --train, --dev, --test")
+    like = recipe_named(name) if name else None
+    return override(own_files(**own, source=source, target=target, like=like), change)
+
+
+def refuse_a_run(out: Path) -> None:
+    """A run's work is not written over without being asked to."""
+    for left in (*sorted((out / "states").glob("step-*.json")), out / CONFIG):
+        if left.exists():
+            raise ValueError(
+                f"{out} holds a run already ({left.name}); --resume goes on with it, "
+                "or choose another --out"
+            )
+
+
+class Stop(Signals):
+    """Turns SIGINT and SIGTERM into an answer: called, it says whether to stop.
+
+    Before anyone asks, and the second time, they end the process.
+    """
+
+    heeded = False
+
+    def __call__(self) -> bool:
+        self.heeded = True
+        return self.signal != 0
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        if self.signal or not self.heeded:
+            raise SystemExit(128 + number)
+        self.signal = number
+
+
+class Progress:
+    """Called after each update: a bar with speed and time left, and lines of what is learnt."""
+
+    LINES = 5
+
+    def __init__(self, recipe: Recipe, quiet: bool):
+        self.recipe, self.quiet = recipe, quiet or sys.stderr is None
+        self.run: Run | None = None
+        self.bar = tqdm(disable=True)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.bar.close()
+
+    def start(self, run: Run, step: int) -> None:
+        """The first update is about to begin; `step` of them were made before."""
+        self.run, self.begun, self.tokens = run, time.perf_counter(), 0
+        if not self.quiet:
+            waste = f"{run.padding:.1%} of the places in the first epoch's batches are padding"
+            print(*run.left_out, waste, sep="\n")
+        self.bar = tqdm(
+            total=self.recipe.training.steps, initial=step, unit=" updates", file=sys.stderr,
+            dynamic_ncols=True, disable=self.quiet,
+        )
+
+    def __call__(self, update: Update, translator: Translator) -> None:
+        self.tokens += update.tokens
+        speed = self.tokens / (time.perf_counter() - self.begun)
+        self.bar.set_postfix_str(f"{speed:.0f} tokens/s, loss {update.loss:.2f}", refresh=False)
+        self.bar.update()
+        watched = self.run.watched
+        in_turn = len(watched) % (WATCHES // self.LINES) == 0
+        if update.step in watched and in_turn and not self.quiet:
+            found = as_text(watched[update.step])
+            self.bar.write(f"after {update.step} updates: {found}", file=sys.stdout)
+
+
+def tell(report: Report, quiet: bool, facts: dict) -> None:
+    """What a test found in words, or as one JSON document."""
+    if quiet:
+        print(json.dumps({**facts, **report.document()}, ensure_ascii=False))
+        return
+    if "seconds" in facts:
+        print(f"trained in {facts['seconds']} s")
+    for line in report.lines():
+        print(line)
+
+
+def run_name(recipe: Recipe, seed: int) -> str:
+    """A folder's name for a run: other settings than the recipe's own have another."""
+    if recipe == RECIPES.get(recipe.name):
+        return f"seed{seed}"
+    ours = json.dumps(identity(recipe, seed))
+    return f"seed{seed}-{hashlib.sha256(ours.encode()).hexdigest()[:8]}"
+
+
+def runs_folder() -> Path:
+    """Where runs go: $ANNOTATED_RUNS, or the user's cache."""
+    if folder := os.environ.get("ANNOTATED_RUNS"):
+        return Path(folder).expanduser()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("annotated") / "runs"

@@ -180,3 +180,9 @@ def _descriptions(kind: Any) -> dict[str, str]:
     _, parts = msgspec.json.schema_components([kind])
     fields = [field for part in parts.values() for field in part.get("properties", {}).items()]
     return {name: schema["description"] for name, schema in fields if "description" in schema}
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder, and raise OSError now if nothing can be written there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()

@@ -27,9 +27,8 @@ import torch
 from msgspec.structs import replace
 
 from annotated import records
-from annotated.commands import check_writable
 from annotated.experiments import EXPERIMENTS, Experiment, experiment_named
-from annotated.files import read_document, write_atomically, write_json
+from annotated.files import check_writable, read_document, write_atomically, write_json
 from annotated.jobs import Job, Result, Unavailable
 from annotated.recipes import RECIPES, TextTask
 from annotated.records import Record
