@@ -61,6 +61,8 @@ def test_ranges_have_a_lower_bound_and_one_exact_version():
     assert RANGES["jupyter-book"] == SpecifierSet(">=1.0.4.post1,<2")
     # Below it, with click 8.5, a missing option is None; before 0.16 even `--help` fails.
     assert "0.17.4" not in RANGES["typer"] and "0.18.0" in RANGES["typer"]
+    # Below it, damaged documents fail with other words.
+    assert "0.20.0" not in RANGES["msgspec"]
     # Before it, pytest's hook comes too late for a single folder of tests.
     assert "0.3.5" not in RANGES["jaxtyping"]
 
