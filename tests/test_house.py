@@ -120,7 +120,7 @@ def test_workflows_ask_for_little_and_pin_their_actions():
 
 # From the bottom up: a module imports from its own level or from those below, never from above.
 LEVELS = [
-    {"commands", "files", "jobs", "machine", "paper", "records", "signals"},
+    {"files", "jobs", "machine", "paper", "records", "signals"},
     {"data", "model", "contenders"},
     {"translation"},
     {"analysis", "training"},
@@ -128,7 +128,7 @@ LEVELS = [
     {"benchmark", "variations", "parsing", "complexity", "figures"},
     {"experiments"},
     {"reproduce", "exchange"},
-    {"cli", "notebook", "claims"},
+    {"cli", "commands", "notebook", "claims"},
 ]
 LEVEL = {unit: number for number, units in enumerate(LEVELS) for unit in units}
 ONLY_INSIDE_FUNCTIONS = {"num2words", "pooch", "sacremoses"}
@@ -329,3 +329,51 @@ def test_every_test_asserts():
     }
     assert "tests/test_house.py" in trees
     assert without_assertion(trees) == []
+
+
+# Docstrings
+
+
+def many_parameters() -> list[tuple[str, ast.FunctionDef, str]]:
+    """Public functions of four or more parameters: place, definition, docstring."""
+    found = []
+
+    def visit(module: str, node: ast.AST, owner: ast.ClassDef | None) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
+                visit(module, child, child)
+            elif isinstance(child, ast.FunctionDef):
+                public = not child.name.startswith("_") or child.name == "__init__"
+                if public and len(parameters(child)) >= 4:
+                    above = owner if child.name == "__init__" else None
+                    text = " ".join(ast.get_docstring(n) or "" for n in (child, above) if n)
+                    found.append((f"{module}:{child.lineno} {child.name}", child, text))
+
+    for module, tree in modules().items():
+        visit(module, tree, None)
+    return found
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    arguments = function.args
+    every = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+    return [argument.arg for argument in every if argument.arg not in ("self", "cls")]
+
+
+def test_a_docstring_names_every_parameter_where_there_are_four_or_more():
+    unnamed = [
+        f"{place}: {name}"
+        for place, function, text in many_parameters()
+        for name in parameters(function)
+        # The options of a command are explained by its --help.
+        if not re.search(rf"\b{name}\b", text) and not place.startswith("annotated.cli:")
+    ]
+    assert unnamed == []
+
+
+def test_docstrings_and_comments_have_one_tick_style():
+    found = [
+        name for name, text in tracked().items()
+        if name.startswith(("src/", "tools/")) and re.search(r"(?<!`)``(?!`)", text)
+    ]
+    assert found == []

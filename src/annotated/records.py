@@ -159,9 +159,9 @@ def find(
 ) -> list[Record]:
     """The records of an experiment, by file name, filtered by what is given.
 
-    `kind` is "cpu" or "cuda"; `root` the folder of results, the installed
-    package's by default. Raises `NoRecords`, a ValueError, for an experiment
-    without a folder, and ValueError for a record in a wrong place.
+    `seed` is the random seed, `kind` is "cpu" or "cuda"; `root` the folder of results, the
+    installed package's by default. Raises `NoRecords`, a ValueError, for an experiment without
+    a folder, and ValueError for a record in a wrong place.
     """
     if root is None:
         root = resources.files("annotated") / "results"

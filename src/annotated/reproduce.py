@@ -206,9 +206,11 @@ def attempt(
     work: Work, device: str, seconds: float, clock: Clock, folder: Folder,
     data_dir: Path | None, commit: str, say: Callable[[str], None],
 ) -> Outcome:
-    """Run a piece of work for so many seconds and keep what it made.
+    """Run a piece of `work` for so many `seconds` on `device` and keep in `folder` what it made.
 
-    What it raises is its outcome, and others go on.
+    `clock` has the time of all together, `data_dir` is where corpora lie, `commit` goes into the
+    record where git can't say, `say` prints a line. What it raises is its outcome, and others
+    go on.
     """
     experiment = work.experiment
     if not seconds:
@@ -257,9 +259,10 @@ WORTH = (
 
 
 def pack(out: Path, path: Path, command: str, limit: int = LIMIT) -> list[str]:
-    """One .tar.gz under `limit` bytes with all that is worth keeping; says what it holds.
+    """Write one .tar.gz under `limit` bytes with all of `out` worth keeping; says what it holds.
 
-    It has a summary of its own, summary.json, with what was left out.
+    It goes to `path`; `command` is noted in it. It has a summary of its own, summary.json, with
+    what was left out.
     """
     chosen, left_out, size = [], [], 64 * 1024
     for file in (file for pattern in WORTH for file in sorted(out.glob(pattern))):

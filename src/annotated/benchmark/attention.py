@@ -83,10 +83,11 @@ def kept_bytes(run: Callable[..., object], *given: Tensor) -> int:
 
 
 def sample(name: str, given: Sequence[Tensor], backward: bool, repeats: int = 1) -> float:
-    """Seconds of processor time of one pass, the mean of `repeats`.
+    """Seconds of processor time of one pass of the function `name`, the mean of `repeats`.
 
-    Processor time, because other programs run too. With `backward` it is
-    the forward pass and the gradients of all six inputs that the function uses.
+    `given` are the tensors of `inputs`. Processor time, because other programs run too. With
+    `backward` it is the forward pass and the gradients of all six inputs that the function
+    uses.
     """
     used = given if name == "additive" else given[:-1]
     weight = torch.ones_like(given[2])

@@ -43,6 +43,7 @@ class Work(NamedTuple):
 def work(config: TransformerConfig, sentences: int, source: int, target: int) -> Work:
     """§3: the products of `model(source, target)`, ids (sentences, source) and (…, target).
 
+    `config` has the model's sizes.
     The lengths are those of the tensors, in tokens: padding is computed too.
     Masked attention is counted in full, though a kernel may skip the half
     that no position may see. Raises ValueError for a size below 1.

@@ -132,10 +132,10 @@ def sentence_lengths(count: int, seed: int, longest: int = LONGEST) -> np.ndarra
 
 
 def full_batches(config: TransformerConfig, budget: int, count: int, seed: int) -> list[Batch]:
-    """§5.1: `count` batches of random ids, each at least half full.
+    """§5.1: `count` batches of random ids of `config`'s vocabulary, each at least half full.
 
-    They are among those that `batch_plan` makes of `POOL` sentences. The
-    budget is in tokens a side, padding included; no id is a special one but
+    They follow from the random `seed`, and are among those that `batch_plan` makes of `POOL`
+    sentences. The `budget` is in tokens a side, padding included; no id is a special one but
     BOS and EOS in their places. Raises ValueError for a budget under 8.
     """
     if budget < 8:
@@ -217,10 +217,11 @@ def step_time(
 ) -> Steps:
     """§5.2: time updates of a fresh model ("base", "big" or a configuration).
 
-    `budget` tokens a side and update, divided among `micro_batches`;
-    where a GPU's memory is too small for them, among twice as many, and so
-    on. Stops after `samples` updates or `seconds`, but not before three.
-    Updates to warm up come before: one on a CPU, every batch once on a GPU.
+    On `device`, in `precision` ("float32" or "bfloat16"), through torch.compile with `compile`;
+    weights, ids and dropout follow from the random `seed`. `budget` tokens a side and update,
+    divided among `micro_batches`; where a GPU's memory is too small for them, among twice as
+    many, and so on. Stops after `samples` updates or `seconds`, but not before three. Updates
+    to warm up come before: one on a CPU, every batch once on a GPU.
     """
     config = getattr(TransformerConfig, model)() if isinstance(model, str) else model
     name = model if isinstance(model, str) else "custom"
@@ -313,9 +314,10 @@ def _peak(device: torch.device) -> int | None:
 
 
 def record(job: Job, model: str, precision: str, seconds: dict[str, float]) -> Record:
-    """§5.2: step time, tokens per second and utilisation of "base" or "big".
+    """§5.2: step time, tokens per second and utilisation of the `model` "base" or "big".
 
-    seconds: by device, what the updates may take together, or as much as the job has left.
+    Measured as the `job` says, in `precision` ("float32" or "bfloat16").
+    `seconds`: by device, what the updates may take together, or as much as the job has left.
     The budget is the paper's, halved until eight updates fit. Raises `Unavailable` where four
     do not.
     """

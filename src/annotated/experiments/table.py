@@ -16,7 +16,11 @@ FEW = "task.count=300"  # so that 500 updates see each pair more than a hundred 
 
 
 def step(model: str, precision: str, seconds: dict[str, float], least: dict[str, float]):
-    """§5.2: the time of an update of "base" or "big", beside the rate of matrix products."""
+    """§5.2: the time of an update of "base" or "big", beside the rate of matrix products.
+
+    `model` and `precision` name it; by device, `seconds` are what the updates may take, and
+    `least` what the whole needs.
+    """
     return Measurement(
         name=f"step-{model}-{precision}", pages=(SCHEDULE,) if "cpu" in least else (),
         function="annotated.benchmark.step:record", least=least, share=0.1,
@@ -36,7 +40,11 @@ def ablation(name: str, *changes: str, pages: tuple[str, ...], seconds: float = 
 def control(
     name: str, without: str, *changes: str, model: str = "", pages: tuple[str, ...] = (),
 ) -> Training:
-    """§3-3.5, §5.3: numbers of five digits with one of the paper's choices taken away."""
+    """§3-3.5, §5.3: numbers of five digits with one of the paper's choices taken away.
+
+    `name` is the control's, `without` says what is taken away, `model` is a class of
+    `variations.controls` if no setting (`changes`) does it; `pages` read it beside page 3.
+    """
     return Training(
         name=f"control-{name}", pages=(*pages, ARCHITECTURE), seeds=3,
         recipe="numbers-en-de-five-digits", changes=changes, without=without,

@@ -68,7 +68,7 @@ def train_and_test(entry: Training, job: Job) -> Result:
 
 
 def save(recipe: Recipe, seed: int, run: Run, folder: Path) -> None:
-    """The trained model as a checkpoint of half the size."""
+    """Write the model of a `run` of `recipe` and `seed` into `folder`, in half precision."""
     model, tokenizer = run.translator.model, run.translator.tokenizer
     assert isinstance(model, Transformer), "the entries name classes of it"
     save_checkpoint(

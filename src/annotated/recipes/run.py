@@ -71,7 +71,8 @@ def train(
     `after` is called after each update, with the model as it then is; `start`
     before the first, with the number of updates made by earlier starts; `stop`
     says after an update whether to end there. In a `folder` the run keeps its
-    states and its log, and goes on from them. `device` is cpu or cuda, `world`
+    states and its log, and goes on from them. `data_dir` is where a corpus
+    lies that is not where it is looked for. `device` is cpu or cuda, `world`
     the processes that train together. `build` makes the model, for experiments
     with another one; not in a folder, whose states would pass for the recipe's
     own. Raises ValueError for a recipe that can't be trained here, for states of
@@ -124,10 +125,9 @@ def check_sizes(
 ) -> None:
     """ValueError for a recipe that can't be trained here, before anything is made for it.
 
-    Its special ids must be the tokenizer's, its micro-batches fit the
-    processes, its memory the machine. Counted are weights,
-    gradients and Adam's two moments, and the checkpoints to average, on disk
-    if there is a `folder`.
+    Its special ids must be the tokenizer's, its micro-batches fit the processes of `world`, the
+    memory of the model that `build` makes the machine. Counted are weights, gradients and
+    Adam's two moments, and the checkpoints to average, on disk if there is a `folder`.
     """
     recipe.training.check_processes(world.size)
     expected = (Tokenizer.pad_id, Tokenizer.bos_id, Tokenizer.eos_id)
@@ -159,7 +159,10 @@ def count_parameters(
 
 
 def check_room(parameters: int | float, copies: int, where: str, there: int) -> None:
-    """ValueError if so many float32 copies of the parameters are more than there is room for."""
+    """ValueError if so many float32 `copies` of the `parameters` have no room.
+
+    `where` names the memory or disk, `there` is its room in bytes.
+    """
     needed = 4 * parameters * copies
     if needed > there:
         raise ValueError(
@@ -204,9 +207,9 @@ def prepare(
 ) -> tuple[Tokenizer, Sequence[IdPair], list[str]]:
     """The tokenizer, the training pairs as ids, and in words what cleaning left out.
 
-    In a `folder` they are made once: by the first process, and by one more
-    on each machine that does not see the first's folder. ValueError where
-    one has other data than the first.
+    All of `recipe`'s `data`, made-up pairs from the random `seed`; `world` are the processes.
+    In a `folder` they are made once: by the first process, and by one more on each machine that
+    does not see the first's folder. ValueError where one has other data than the first.
     """
     turn = 0 if world.rank == 0 else 1 if world.local_rank == 0 else 2
     for now in range(3) if folder else [turn]:
@@ -224,7 +227,7 @@ def prepare(
 
 
 def read_or_make(recipe: Recipe, data: TaskData, seed: int, folder: Path | None):
-    """What `prepare` returns, from the folder as far as it is there."""
+    """What `prepare` returns for `recipe`, `data`, `seed`, from `folder` as far as it is there."""
     if folder is None:
         tokenizer = data.tokenizer()
     else:
@@ -303,10 +306,10 @@ def run_record(
     recipe: Recipe, seed: int, run: Run, report: Report, command: str,
     experiment: str | None = None, device: str = "cpu",
 ) -> Record:
-    """A training run as a record: its curve, and all that was measured.
+    """A training `run` of `recipe` and `seed` as a record: its curve, and its `report`.
 
-    A point of the curve is a step at which the model was watched, with that
-    update's loss and rate. `experiment` is the recipe's name by default.
+    `command` made it, on `device`. A point of the curve is a step at which the model was
+    watched, with that update's loss and rate. `experiment` is the recipe's name by default.
     Raises ValueError for a run whose log was lost in part.
     """
     if len(run.updates) != run.step:

@@ -115,7 +115,10 @@ def batches_of(
 
 
 def check_range(task: Any, name: str, least: int, most: int, kind: str = "") -> None:
-    """Raise ValueError for a field of a task that is not within its limits."""
+    """Raise ValueError for a field of a task that is not within its limits.
+
+    The field `name` must be from `least` to `most`; `kind` says what of, after the limits.
+    """
     value = getattr(task, name)
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}; expected {least} to {most}{kind}")

@@ -24,7 +24,8 @@ def histogram(values: Float[Tensor, " tokens"]) -> list[float]:
 def confidence(report: Report, translator: Translator, recipe: Recipe, seed: int) -> Report:
     """The report with token probabilities, and the perplexity of what was trained on.
 
-    The probabilities are of the right tokens of what is held out: their histogram and median.
+    `translator` was trained by `recipe` from `seed`. The probabilities are of the right tokens
+    of what is held out: their histogram and median.
     """
     model, tokenizer = translator.model, translator.tokenizer
     data, tested = recipe.task.open(), int(report.metrics["tested"].value)

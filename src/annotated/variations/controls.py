@@ -139,6 +139,7 @@ def with_control_metrics(
 ) -> Report:
     """The report with what a control may change and an exact match does not show.
 
+    Measured on `translator`, trained by `recipe`.
     `token_accuracy` is measured on what the report rests on, `exact_six_digits`
     on numbers longer than any in training; `same_bag` is the share of pairs
     like 204 and 402 that get one translation. The `seed` of the training has no say.
