@@ -51,15 +51,15 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     except (ValueError, OSError) as error:
-        status = _say(error, 2)
+        status = _fail(error, 2)
     except FloatingPointError as error:
-        status = _say(error, 1)
+        status = _fail(error, 1)
     except (typer.Abort, KeyboardInterrupt):  # Ctrl-C; some versions return 130 themselves
         status = 130
     except Exception as error:
         if not hasattr(error, "format_message"):  # wrong usage; the class differs by version
             raise
-        status = _say(error.format_message(), 2)
+        status = _fail(error.format_message(), 2)
     sys.exit(status)
 
 
@@ -75,7 +75,7 @@ def repeated(words: list[str]) -> list[str]:
     return found
 
 
-def _say(error: Exception | str, status: int) -> int:
+def _fail(error: Exception | str, status: int) -> int:
     print(f"annotated: {' '.join(str(error).split())}", file=sys.stderr)
     return status
 

@@ -101,7 +101,7 @@ def train_and_test(
             path = records.write(made, record)
         facts = {"recipe": chosen.name, "seed": seed}
         facts |= {"seconds": round(run.seconds, 1), "out": str(out)}
-        tell(report, quiet, facts | ({"cleaning": run.left_out} if run.left_out else {}))
+        print_report(report, quiet, facts | ({"cleaning": run.left_out} if run.left_out else {}))
         if record and not quiet:
             print(f"record: {path}")
     return 0
@@ -116,7 +116,7 @@ def evaluate(model: str, device: str | None, data_dir: Path | None, quiet: bool)
     recipe = from_document(translator.notes.get("recipe"), f"the recipe in {model}")
     translator.model.to(place)
     report = recipe.task.open(data_dir, training=False).test(translator)
-    tell(report, quiet, {"model": model, "recipe": recipe.name})
+    print_report(report, quiet, {"model": model, "recipe": recipe.name})
 
 
 def recipe_to_train(
@@ -208,7 +208,7 @@ class Progress:
             self.bar.write(f"after {update.step} updates: {found}", file=sys.stdout)
 
 
-def tell(report: Report, quiet: bool, facts: dict) -> None:
+def print_report(report: Report, quiet: bool, facts: dict) -> None:
     """What a test found in words, or as one JSON document."""
     if quiet:
         print(json.dumps({**facts, **report.document()}, ensure_ascii=False))

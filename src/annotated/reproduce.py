@@ -136,7 +136,7 @@ class Folder:
             shutil.rmtree(self.path / "models" / Path(unfinished).with_suffix(""), True)
         return records.write(record, self.records)
 
-    def note(self, work: Work, outcome: Outcome, seconds: float) -> None:
+    def write_outcome(self, work: Work, outcome: Outcome, seconds: float) -> None:
         """Keep how the work ended, for the summary."""
         (self.path / "outcomes").mkdir(exist_ok=True)
         told = {**outcome._asdict(), "seconds": round(seconds, 1)}
@@ -194,7 +194,7 @@ def reproduce(
             outcome = attempt(one, device, seconds, clock, folder, data_dir, commit, say)
             failed |= outcome.state == "failed"
             say(f"{one.name}: {outcome.state}: {outcome.note}")
-            folder.note(one, outcome, time.monotonic() - begun)
+            folder.write_outcome(one, outcome, time.monotonic() - begun)
             if outcome.state != "skipped":
                 pack(out, pack_to, command)  # whatever happens next, this much can be fetched
         for line in pack(out, pack_to, command):

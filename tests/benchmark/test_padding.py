@@ -10,7 +10,7 @@ import pytest
 
 from annotated import records
 from annotated.benchmark import padding
-from annotated.benchmark.padding import largest, length_noises, measures, schemes, tokens
+from annotated.benchmark.padding import largest, length_noises, scheme_rows, schemes, tokens
 from annotated.data.batches import padding_of, token_batches
 from annotated.jobs import Job, Unavailable
 from annotated.recipes import RECIPES, override, recipe_named
@@ -54,7 +54,7 @@ def test_the_schemes_differ_as_their_names_say(made):
 
 
 def test_measures_are_those_of_the_batches(made):
-    rows = measures(PAIRS, 499, seed=3)
+    rows = scheme_rows(PAIRS, 499, seed=3)
     assert [row["scheme"] for row in rows] == list(made)
     for row, batches in zip(rows, made.values(), strict=True):
         assert row["padding"] == pytest.approx(padding_of(batches).both, abs=1e-4)

@@ -79,7 +79,7 @@ def speed(recipe: Recipe, pairs: Sequence[IdPair], seed: int) -> dict[str, float
     return {scheme: total / statistics.median(seconds) for scheme, seconds in taken.items()}
 
 
-def measures(pairs: Sequence[IdPair], budget: int, seed: int) -> list[Row]:
+def scheme_rows(pairs: Sequence[IdPair], budget: int, seed: int) -> list[Row]:
     """For each of the `schemes`, what is padding, and how uneven batches are."""
     rows = []
     for scheme, batches in schemes(pairs, budget, seed).items():
@@ -120,7 +120,7 @@ def record(job: Job, recipe: str) -> Record:
     except (FileNotFoundError, ImportError) as error:
         raise Unavailable(str(error)) from None
     budget = chosen.training.batch_tokens
-    rows = measures(pairs, budget, job.seed)
+    rows = scheme_rows(pairs, budget, job.seed)
     noises = length_noises(pairs, sorted({budget, *BUDGETS}), job.seed)
     every = max(1, len(pairs) // SAMPLE)  # a corpus may be sorted by length
     rates = speed(chosen, pairs[::every][:SAMPLE], job.seed)
