@@ -1,12 +1,11 @@
 """The commands: train, evaluate, translate, recipes, record, reproduce."""
 
-import io
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -65,7 +64,8 @@ def main() -> None:
 
 def repeated(words: list[str]) -> list[str]:
     """`--train a.en a.de` as `--train a.en --train a.de`: typer takes one value at a time."""
-    found, option = [], ""
+    found: list[str] = []
+    option = ""
     for word in words:
         if word.startswith("-"):
             option = word if word in ("--train", "--dev", "--test") else ""
@@ -139,7 +139,7 @@ def train_command(
 
     own = {"train": train_files or [], "dev": dev_files or [], "test": test_files or []}
     chosen = recipe_to_train(recipe, own, source, target, change or [])
-    given = {
+    given: dict[str, Sequence[str | None]] = {
         "--recipe": [recipe], **{f"--{split}": paths for split, paths in own.items()},
         "--source": [source], "--target": [target], "--seed": [str(seed)], "--set": change or [],
     }
@@ -188,12 +188,13 @@ def translate(
         sys.stdout.flush()
 
 
-def lines_as_they_come(stream: io.TextIOWrapper | None) -> Iterator[list[str]]:
-    """The lines of a stream of UTF-8, each time all that have arrived by then.
+def lines_as_they_come(stream: Any) -> Iterator[list[str]]:
+    """The lines of a text stream of UTF-8, each time all that have arrived by then.
 
-    So a file is translated in large batches, and what a person or a slow
-    program writes line by line. In a terminal there is a prompt. ValueError
-    names a line that is not UTF-8, or too long to be translated.
+    `stream` is sys.stdin, or None where that is closed. So a file is translated
+    in large batches, and what a person or a slow program writes line by line.
+    In a terminal there is a prompt. ValueError names a line that is not UTF-8,
+    or too long to be translated.
     """
     if stream is None:  # closed before the start
         return
@@ -252,6 +253,8 @@ def record_command(
         raise ValueError(f"{name} is recorded on {', '.join(experiment.least)}, not on {device}")
     files.check_writable(out)  # fails now rather than after the run
     result = experiment.make(Job(name, seed, device, data_dir))
+    if result.record is None:
+        raise ValueError(f"{name} left no record: {result.note}")
     print(f"record: {records.write(result.record, out)}")
 
 

@@ -9,11 +9,14 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 import torch
+from torch import nn
 from tqdm import tqdm
 
 from annotated import files, records
+from annotated.model import Transformer
 from annotated.recipes import (
     RECIPES,
     Recipe,
@@ -88,10 +91,11 @@ def train_and_test(
         if not first:
             return 0
         model, tokenizer = run.translator.model, run.translator.tokenizer
+        assert isinstance(model, Transformer), "train builds one where nothing else is asked"
         dtype = torch.float16 if float16 else torch.float32
         save_checkpoint(out, model, tokenizer, dtype, recipe=as_document(chosen), seed=seed)
         translator = Translator.load(out)
-        translator.model.to(place)
+        cast(nn.Module, translator.model).to(place)
         report = chosen.task.open(data_dir, training=False).test(translator)
         if report.translations:
             text = "".join(f"{line}\n" for line in report.translations)
@@ -114,7 +118,7 @@ def evaluate(model: str, device: str | None, data_dir: Path | None, quiet: bool)
     """
     place, translator = local_device(device or best_device()), Translator.load(model)
     recipe = from_document(translator.notes.get("recipe"), f"the recipe in {model}")
-    translator.model.to(place)
+    cast(nn.Module, translator.model).to(place)
     report = recipe.task.open(data_dir, training=False).test(translator)
     print_report(report, quiet, {"model": model, "recipe": recipe.name})
 
@@ -176,7 +180,6 @@ class Progress:
 
     def __init__(self, recipe: Recipe, quiet: bool):
         self.recipe, self.quiet = recipe, quiet or sys.stderr is None
-        self.run: Run | None = None
         self.bar = tqdm(disable=True)
 
     def __enter__(self) -> "Progress":

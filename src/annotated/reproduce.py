@@ -119,6 +119,8 @@ class Folder:
     def keep(self, result: Result, commit: str = "") -> Path:
         """Write the record, its translations and the model; returns the record's path."""
         record = result.record
+        if record is None:
+            raise ValueError(f"there is no record to keep: {result.note}")
         if commit:
             record = replace(record, commit=commit)
         if result.translations:
@@ -273,7 +275,7 @@ def pack(out: Path, path: Path, command: str, limit: int = LIMIT) -> list[str]:
         else:
             size -= packed
             left_out.append(str(file.relative_to(out)))
-    outcomes = {
+    outcomes: dict[str, dict] = {
         file.stem: read_document(file, dict) for file in sorted((out / "outcomes").glob("*.json"))
     }
     summary = {"command": command, "outcomes": outcomes, "left_out": left_out}

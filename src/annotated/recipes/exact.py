@@ -1,11 +1,12 @@
 """Tasks made from a seed, where each sentence has one right translation."""
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from annotated.analysis.scores import perplexity
 from annotated.data import copying, numbers
@@ -60,13 +61,13 @@ def encoded(examples: Sequence[Example], tokenizer: Tokenizer) -> list[IdPair]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactTask:
+class ExactTask(ABC):
     """Training and testing of a task with one right answer a sentence.
 
-    A subclass has `count`, `tokenizer()`, `training(seed)`, `held_out(count,
-    seed)` and `groups`, what `Example.group` counts. It is its own data.
+    A subclass has a field `count`, and is its own data.
     """
 
+    groups: ClassVar[str]  # what `Example.group` counts
     # held-out examples that a report rests on
     tested: int = 1000
     # held-out examples translated at each look during training
@@ -76,6 +77,18 @@ class ExactTask:
         check_range(self, "count", 1, 10**8)
         check_range(self, "tested", 1, 100_000)
         check_range(self, "watched", 1, 100_000)
+
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, learned from training text only."""
+
+    @abstractmethod
+    def training(self, seed: int) -> list[Example]:
+        """The examples that a run of that random seed is trained on."""
+
+    @abstractmethod
+    def held_out(self, count: int, seed: int) -> list[Example]:
+        """So many examples that no run is trained on."""
 
     def open(self, data_dir: Folder = None, training: bool = True) -> "ExactTask":
         """Nothing has to be found."""

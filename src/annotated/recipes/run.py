@@ -22,7 +22,7 @@ from annotated.recipes.recipe import Recipe, as_document, settings
 from annotated.recipes.task import Report, TaskData
 from annotated.records import Record, as_metrics
 from annotated.training import Trainer, Update
-from annotated.training.states import KEPT, InFolder, InMemory
+from annotated.training.states import KEPT, InFolder, InMemory, States
 from annotated.training.world import World, local_device
 from annotated.translation import Translator
 from annotated.translation.checkpoints import check_fit
@@ -86,11 +86,11 @@ def train(
     data = recipe.task.open(data_dir)  # whatever is missing is missed before anything is made
     first = world.rank == 0
     with exclusive(folder) if folder and first else nullcontext():
-        states = InMemory()
+        states: States = InMemory()
         if folder:
-            states = InFolder(folder / "states", identity(recipe, seed), writes=first)
+            states = kept = InFolder(folder / "states", identity(recipe, seed), writes=first)
             if first:
-                states.check_same_run()  # before anything of another is changed
+                kept.check_same_run()  # before anything of another is changed
         tokenizer, pairs, left_out = prepare(recipe, data, seed, folder, world)
         torch.manual_seed(seed)
         model = build(recipe.model).to(device)
@@ -292,7 +292,7 @@ class Log:
 
 def read_log(path: Path) -> list[LogRow]:
     """The rows of a log, but for a last one that was cut short."""
-    rows = []
+    rows: list[LogRow] = []
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         if line.endswith(b"\n"):
             try:

@@ -116,6 +116,8 @@ class TextData:
 
     def read(self) -> "Limited":
         """The sentence pairs to train on, before cleaning, anew in each iteration."""
+        if self.train is None:
+            raise ValueError("the data were opened without the training set")
         return Limited(self.train, self.task.pairs)
 
     def cleaned(self) -> Cleaned:
