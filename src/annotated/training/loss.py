@@ -11,12 +11,12 @@ def label_smoothed_loss(
     epsilon: float,
     pad_id: int,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """§5.4: cross-entropy of `logits` with (1-ε)·[k = `target`] + ε/V, in nats.
+    """§5.4: cross-entropy of `logits` with (1-ε)·[k = target] + ε/V, in nats.
 
-    Returns the sum over the tokens that are not padding (`pad_id`), and their
-    number: an update divides once, however many batches it adds up. The paper
-    gives no formula; this is the one of the work it cites. `epsilon` is ε; 0
-    is the plain loss.
+    Returns the sum over tokens of `target` that are not padding (`pad_id`),
+    and their number: an update divides once, however many batches it adds up.
+    The paper gives no formula; this is the one of the work it cites.
+    `epsilon` is ε; 0 is the plain loss.
     """
     token = target != pad_id
     target = target.masked_fill(~token, 0)  # pad_id may be no word: -100
