@@ -13,6 +13,7 @@ from pkgutil import resolve_name
 import pytest
 
 from annotated import cli, records
+from annotated.data import numbers
 from annotated.experiments import (
     EXPERIMENTS,
     Measurement,
@@ -246,6 +247,8 @@ class TestTraining:
 
     def test_so_is_a_package(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "num2words", None)
+        for spelled in (numbers._words, numbers._tail):  # by tests before this one
+            spelled.cache_clear()
         with pytest.raises(Unavailable, match="num2words"):
             EXPERIMENTS["numbers-en-de"].make(Job("numbers-en-de"))
 
