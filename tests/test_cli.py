@@ -584,6 +584,14 @@ def whole(tmp_path_factory, letters):
 class TestResume:
     """A run that was stopped goes on, and ends as the one that was not."""
 
+    def test_a_model_whose_states_are_gone_is_not_trained_over(self, command, tiny, tmp_path):
+        assert command(*ARGUMENTS, "--out", tmp_path)[0] == 0
+        before = weights_in(tmp_path)
+        shutil.rmtree(tmp_path / "states")
+        result = command(*ARGUMENTS, "--out", tmp_path, "--resume")
+        assert_refused(result, str(tmp_path), "config.json", "no state to go on from")
+        assert weights_in(tmp_path) == before
+
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
     def test_after_a_signal(self, command, tiny, tmp_path, monkeypatch, whole, number, quiet):

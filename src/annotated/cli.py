@@ -34,7 +34,7 @@ Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Random seed.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print one JSON document and no more.")]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; default: cuda if there is one.")]
 DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of the corpora; default: $ANNOTATED_DATA, the cache.")
+    Path | None, typer.Option(help="Folder of corpora; default: $ANNOTATED_DATA, then the cache.")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -103,7 +103,7 @@ def train_command(
     recipe: Annotated[str | None, typer.Option(help="One of `annotated recipes`.")] = None,
     train_files: Annotated[
         list[str] | None,
-        typer.Option("--train", help="Own files, source and target, or one TSV; plain or .gz."),
+        typer.Option("--train", help="Own files: two, or one TSV."),
     ] = None,
     dev_files: Annotated[
         list[str] | None, typer.Option("--dev", help="The same, looked at during training.")
@@ -111,8 +111,8 @@ def train_command(
     test_files: Annotated[
         list[str] | None, typer.Option("--test", help="The same, tested on at the end.")
     ] = None,
-    source: Annotated[str, typer.Option(help="Source language of own files, such as en.")] = "",
-    target: Annotated[str, typer.Option(help="Target language; de, en, fr have two BLEUs.")] = "",
+    source: Annotated[str, typer.Option(help="Source language, such as en.")] = "",
+    target: Annotated[str, typer.Option(help="Target language; en, de, fr: both BLEUs.")] = "",
     out: Annotated[Path | None, folder("Folder for the trained model and its states.")] = None,
     seed: Seed = 0,
     change: Settings = None,
@@ -167,11 +167,11 @@ def evaluate(
 @app.command()
 def translate(
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="One translation each; none: lines of stdin.")
+        list[str] | None, typer.Argument(help="Sentences; none: the lines of stdin.")
     ] = None,
     model: Model = "numbers-en-de",
 ) -> None:
-    """Translate sentences, one per line; an empty line of stdin stays one."""
+    """Translate sentences, one per line; empty lines of stdin stay empty."""
     from annotated.data.text import tidy
     from annotated.translation import Translator
 
@@ -226,7 +226,7 @@ def lines_as_they_come(stream: Any) -> Iterator[list[str]]:
 @app.command("record")
 def record_command(
     name: Annotated[
-        str | None, typer.Argument(help="The experiment; none: list all, with what is missing.")
+        str | None, typer.Argument(help="The experiment; none: list them, and what is missing.")
     ] = None,
     seed: Seed = 0,
     out: Annotated[
@@ -264,7 +264,7 @@ def reproduce_command(
     minutes: Annotated[float, typer.Option(help="Time for all of it together.")] = 10.0,
     device: Device = None,
     only: Annotated[
-        str | None, typer.Option(help="Some experiments, with commas; by default all.")
+        str | None, typer.Option(help="Some experiments, comma-separated; default: all.")
     ] = None,
     data_dir: DataDir = None,
     pack_to: Annotated[
@@ -278,7 +278,7 @@ def reproduce_command(
         bool, typer.Option("--score", help="Only score the translations in --out, and pack again.")
     ] = False,
 ) -> int:
-    """Record what is missing, within a time, and pack it; started again it goes on."""
+    """Record what is missing within a time limit, and pack it; started again it goes on."""
     from annotated.commands import best_device
     from annotated.reproduce import PACK, reproduce, score_and_pack
 

@@ -71,8 +71,7 @@ def train_and_test(
             stack.enter_context(files.exclusive(out))
             for target in filter(None, (out, record)):
                 files.check_writable(target)  # fails now rather than after training
-            if not resume:
-                refuse_a_run(out)
+            refuse_a_run(out, resume)
         if first and not quiet:
             print(f"{chosen.name}: {chosen.about}; {chosen.training.steps} updates. Model: {out}")
         world.wait()
@@ -145,10 +144,15 @@ def recipe_to_train(
     return override(own_files(**own, source=source, target=target, like=like), change)
 
 
-def refuse_a_run(out: Path) -> None:
-    """A run's work is not written over without being asked to."""
-    for left in (*sorted((out / "states").glob("step-*.json")), out / CONFIG):
-        if left.exists():
+def refuse_a_run(out: Path, resume: bool) -> None:
+    """A run's work is not written over without being asked to, nor begun anew by --resume."""
+    states = sorted((out / "states").glob("step-*.json"))
+    if resume and (out / CONFIG).exists() and not states:
+        raise ValueError(
+            f"{out} holds a model ({CONFIG}) but no state to go on from; choose another --out"
+        )
+    for left in (*states, out / CONFIG):
+        if left.exists() and not resume:
             raise ValueError(
                 f"{out} holds a run already ({left.name}); --resume goes on with it, "
                 "or choose another --out"
