@@ -481,6 +481,7 @@ class TestCommand:
         begun = time.monotonic()
         process = started(
             "sh", ROOT / "tools" / "gpu_run.sh", 1, out, "--device", "cpu", "--commit", "0123abcd",
+            "--only", "numbers-en-de,copy,step-base-float32",
             PYTHON=str(poor_python), WORK=str(work),
         )
         said, _ = process.communicate(timeout=240)
@@ -492,8 +493,7 @@ class TestCommand:
         found = inside(out / reproduce.PACK)
         ended = json.loads(found["summary.json"])["outcomes"]
         assert "ImportError" not in said and "failed" not in {e["state"] for e in ended.values()}
-        lacking = ended["numbers-en-de-seed0"]["note"]
-        assert "num2words" in lacking or "are left" in lacking  # on a machine too busy to try
+        assert "num2words" in ended["numbers-en-de-seed0"]["note"]
         kept = {name: data for name, data in found.items() if name.startswith("records/")}
         experiments = {name.split("/")[1] for name in kept}
         assert experiments
