@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -29,7 +30,8 @@ from annotated.translation import Translator, shipped
 from annotated.translation.checkpoints import load_checkpoint
 
 EXACT = [name for name, recipe in RECIPES.items() if not isinstance(recipe.task, TextTask)]
-BOOKS_OWN = (342, 204, 402, 42)
+EXAMPLES = (342, 204, 402)
+BOOKS_OWN = (*EXAMPLES, 42)
 
 named = pytest.mark.parametrize("name", EXACT)
 spelled = pytest.mark.parametrize("name", [name for name in EXACT if name != "copy"])
@@ -96,6 +98,30 @@ class TestSides:
         own = {numbers.spell(number, "en") for number in BOOKS_OWN}
         assert not own & {e.source for e in trained_on(name, 0)}
         assert not any(map(corpus.trained_on, BOOKS_OWN))
+
+    @spelled
+    def test_nor_is_one_of_them_inside_a_longer_number(self, name):
+        """Of all that a whole run reads, and that its vocabulary is learned from: no sentence."""
+        corpus = RECIPES[name].task
+        spelled_out = {number: numbers.spell(number, corpus.source) for number in EXAMPLES}
+        sentences = {e.source for e in trained_on(name, 0, corpus.count)} | vocabulary(name)[1]
+        holding = {
+            number: [text for text in sentences if re.search(rf"\b{words}\b", text)]
+            for number, words in spelled_out.items()
+        }
+        assert holding == {number: [] for number in EXAMPLES}
+        assert len(sentences) > 20_000
+        # The search finds what is there: 341's words stand in many a sentence.
+        near = numbers.spell(341, corpus.source)
+        assert sum(near in text for text in sentences) > 20
+
+    def test_nor_are_the_pieces_of_342_in_a_row(self):
+        tokenizer, _ = vocabulary("numbers-en-de")
+        own = tokenizer.encode(numbers.spell(342, "en"))
+        seen = {e.source for e in trained_on("numbers-en-de", 0, 60_000)}
+        rows = tokenizer.encode_batch(sorted(seen))
+        runs = (row[i : i + len(own)] == own for row in rows for i in range(len(row)))
+        assert not any(runs)
 
     @named
     def test_nor_does_the_vocabulary_see_what_is_held_out(self, name):

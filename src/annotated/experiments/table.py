@@ -1,5 +1,6 @@
 """All experiments, the most wanted first."""
 
+from itertools import product
 from pathlib import Path
 
 from annotated.experiments.entries import Experiment, Measurement, Training
@@ -13,6 +14,12 @@ DOT_PRODUCT, APPLICATIONS = (
 
 NO_WARMUP, PRE_NORM = "training.warmup=false", "model.norm=pre"
 FEW = "task.count=300"  # so that 500 updates see each pair more than a hundred times
+
+# Layers, heads, d_model, and how many times as wide the feed-forward networks are.
+SIZES = [
+    *product((1, 2), (1, 2, 4), (48, 64, 96, 128), (4,)),
+    *product((2,), (2,), (64, 96), (1, 2)),
+]
 
 
 def step(model: str, precision: str, seconds: dict[str, float], least: dict[str, float]):
@@ -51,6 +58,16 @@ def control(
         model=f"annotated.variations.controls:{model}" if model else Training.model,
         column="annotated.analysis.scores:token_accuracy",
         measures="annotated.variations.controls:with_control_metrics", least={"cpu": 90.0},
+    )
+
+
+def size(layers: int, heads: int, d_model: int, d_ff: int) -> Training:
+    """§6.2 in miniature: numbers with a model of that size, and what each head is worth."""
+    sizes = {"layers": layers, "heads": heads, "d_model": d_model, "d_ff": d_ff}
+    return Training(
+        name=f"size-{layers}-{heads}-{d_model}-{d_ff}", recipe="numbers-en-de", seeds=3,
+        changes=tuple(f"model.{name}={value}" for name, value in sizes.items()),
+        measures="annotated.variations.sizes:with_heads_cut", least={"cpu": 60.0},
     )
 
 
@@ -137,6 +154,7 @@ _ALL = (
     ablation("few", FEW, pages=(REGULARIZATION,)),
     ablation("few-no-dropout", FEW, "model.dropout=0", pages=(REGULARIZATION,)),
     batches("sorted", 0), batches("loose", 6), batches("random", 1_000_000),
+    *(size(layers, heads, d, times * d) for layers, heads, d, times in SIZES),
     padding("numbers-en-de", 60.0), padding("multi30k-en-de-short", 300.0),
     padding("tatoeba-en-de", 1800.0),
 )
