@@ -30,6 +30,8 @@ from annotated.variations.controls import (
     NoCausalMask,
     NoEmbeddingScale,
     NoEncoderPositions,
+    NoPositions,
+    NoResidual,
     NoScale,
     same_bag,
     with_control,
@@ -37,7 +39,7 @@ from annotated.variations.controls import (
 )
 
 RECIPE = "numbers-en-de-five-digits"
-MODELS = [NoScale, NoEmbeddingScale, NoEncoderPositions, NoCausalMask]
+MODELS = [NoScale, NoEmbeddingScale, NoEncoderPositions, NoPositions, NoCausalMask, NoResidual]
 CONFIG = TransformerConfig.tiny(vocab_size=13, d_model=22, d_ff=29, heads=2)
 
 
@@ -190,6 +192,34 @@ class TestNoEncoderPositions:
     def test_the_decoder_keeps_its_own(self, plain, away):
         expected = plain.embed(TARGET, "target")
         assert torch.equal(away(NoEncoderPositions).embed(TARGET, "target"), expected)
+
+
+class TestNoPositions:
+    def test_embeddings_are_the_matrix_alone_on_both_sides(self, plain, away):
+        model = away(NoPositions)
+        for ids, use in ((SOURCE, "source"), (TARGET, "target")):
+            assert torch.equal(model.embed(ids, use), model.embedding(ids))
+            assert not torch.equal(model.embed(ids, use), plain.embed(ids, use))
+
+
+class TestNoResidual:
+    def test_what_a_sublayer_does_not_pass_on_is_lost(self, plain, away):
+        """With W^O and the last feed-forward matrix at zero no word reaches the memory."""
+        memory = {}
+        for name, model in (("without", away(NoResidual)), ("with", plain)):
+            with torch.no_grad():
+                for layer in model.encoder.layers:
+                    layer.self_attention.w_o.weight.zero_()
+            memory[name] = model.encode(SOURCE[:, :2])
+        first, second = memory["without"].flatten(0, 1)[:2]
+        torch.testing.assert_close(first, second)
+        assert not torch.allclose(*memory["with"].flatten(0, 1)[:2])
+
+    def test_one_sublayer_is_the_norm_of_f_of_x(self, away):
+        layer = away(NoResidual).encoder.layers[0]
+        x = torch.randn(1, 5, 22, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        expected = layer.sublayer_2.norm(layer.feed_forward(x))
+        assert torch.equal(layer.sublayer_2(x, layer.feed_forward), expected)
 
 
 class TestNoCausalMask:

@@ -129,6 +129,17 @@ _ALL = (
     control(
         "no-encoder-positions", "the encoder's positions (§3.5)", model="NoEncoderPositions",
     ),
+    control("no-positions", "the positions of both sides (§3.5)", model="NoPositions"),
+    control("no-residual", "the residual connections (§3.1)", model="NoResidual"),
+    control("untied", "the one matrix for three uses (§3.4)", "model.tie=false"),
+    control(
+        "learned-positions", "nothing; learned positions instead of sinusoids (§3.5)",
+        "model.positions=learned", "model.max_length=32",
+    ),
+    control(
+        "halves", "nothing; sines in one half of the vector, cosines in the other",
+        "model.positions=sinusoidal-halves",
+    ),
     control(
         "no-causal-mask", "the decoder's causal mask (§3.2.3)",
         model="NoCausalMask", pages=(APPLICATIONS,),

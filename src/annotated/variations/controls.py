@@ -6,6 +6,7 @@ to five digits.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,6 +17,7 @@ from annotated.analysis.scores import token_accuracy
 from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
 from annotated.model.attention import ATTENTIONS, Keys, Mask, Memory, Queries, Vectors
 from annotated.model.checks import check_ids, check_rows
+from annotated.model.stacks import Sublayer
 from annotated.model.transformer import Ids, SourceIds
 from annotated.recipes import Numbers, Recipe, score
 from annotated.recipes.task import Report, batches_of
@@ -50,14 +52,47 @@ class NoEmbeddingScale(Transformer):
             matrix.scale = 1.0
 
 
-class NoEncoderPositions(Transformer):
-    """§3.5 without positions in the encoder: it reads a bag of pieces."""
+class NoPositions(Transformer):
+    """§3.5 without positions: nothing is added to the embeddings of either side.
+
+    The encoder reads a bag of pieces; the decoder still knows by its mask how
+    many pieces it has said, but not in which order.
+    """
+
+    without: tuple[str, ...] = ("source", "target")
 
     def embed(self, ids: Ids, use: str, start: int = 0) -> Vectors:
-        if use == "source":
+        if use in self.without:
             check_ids(ids, use, self.config.vocab_size)
             return self.dropout(self.matrix(use)(ids))
         return super().embed(ids, use, start)
+
+
+class NoEncoderPositions(NoPositions):
+    """§3.5 without positions in the encoder alone."""
+
+    without = ("source",)
+
+
+class BareSublayer(Sublayer):
+    """§3.1 without the residual connection: what f does not pass on is lost."""
+
+    def forward(self, x: Tensor, f: Callable[..., Tensor], *inputs) -> Tensor:
+        """`x` goes through f alone; `inputs` go to f after it."""
+        if self.pre:
+            return self.dropout(f(self.norm(x), *inputs))
+        return self.norm(self.dropout(f(x, *inputs)))
+
+
+class NoResidual(Transformer):
+    """The model with `BareSublayer` everywhere."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__(config)
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            for name, part in layer.named_children():
+                if isinstance(part, Sublayer):
+                    setattr(layer, name, BareSublayer(config.d_model, config.dropout, config.norm))
 
 
 class NoCausalMask(Transformer):
@@ -114,7 +149,8 @@ class Prefix:
 
 MODELS: dict[str, type[Transformer]] = {
     "no-scale": NoScale, "no-embedding-scale": NoEmbeddingScale,
-    "no-encoder-positions": NoEncoderPositions, "no-causal-mask": NoCausalMask,
+    "no-encoder-positions": NoEncoderPositions, "no-positions": NoPositions,
+    "no-causal-mask": NoCausalMask, "no-residual": NoResidual,
 }
 
 
