@@ -62,7 +62,10 @@ def control(
 
 
 def size(layers: int, heads: int, d_model: int, d_ff: int) -> Training:
-    """§6.2 in miniature: numbers with a model of that size, and what each head is worth."""
+    """§6.2 in miniature: numbers with a model of that size, and what each head is worth.
+
+    `layers`, `heads`, `d_model` and `d_ff` are those of `TransformerConfig`.
+    """
     sizes = {"layers": layers, "heads": heads, "d_model": d_model, "d_ff": d_ff}
     return Training(
         name=f"size-{layers}-{heads}-{d_model}-{d_ff}", recipe="numbers-en-de", seeds=3,
