@@ -17,8 +17,9 @@ FEW = "task.count=300"  # so that 500 updates see each pair more than a hundred 
 
 # Layers, heads, d_model, and how many times as wide the feed-forward networks are.
 SIZES = [
-    *product((1, 2), (1, 2, 4), (48, 64, 96, 128), (4,)),
-    *product((2,), (2,), (64, 96), (1, 2)),
+    *product((1, 2), (1, 2, 4), (32, 48, 64, 128), (4,)),
+    *product((2,), (2,), (32, 48, 64), (1, 2)),
+    (2, 2, 96, 4),
 ]
 
 
