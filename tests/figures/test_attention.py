@@ -66,6 +66,20 @@ def test_rows_are_queries_from_the_top_and_columns_keys(draw):
         assert ax.get_xticks().tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(("heads", "last"), [(1, [0]), (2, [1]), (3, [1, 2]), (4, [1, 3])])
+def test_what_a_decoder_says_stands_at_the_right_of_the_last_map_of_a_row(draw, heads, last):
+    figure = draw(heads, says=["a", "b", "c"])
+    for place, ax in enumerate(maps(figure)):
+        said = [text.get_text() for right in ax.child_axes for text in right.get_yticklabels()]
+        assert said == (["→ a", "→ b", "→ c"] if place in last else [])
+    assert figure.get_size_inches()[0] <= 7
+
+
+def test_as_many_are_said_as_read(draw):
+    with pytest.raises(ValueError, match="^says are 2 for 3 queries; expected one each$"):
+        draw(2, says=["a", "b"])
+
+
 def test_names_of_another_number_are_refused(draw):
     before = plt.get_fignums()
     for titles in (["one"], ["one", "two", "three"]):

@@ -71,3 +71,19 @@ def test_it_fits_a_phone_and_stands_on_white(drawn):
     assert drawn.get_size_inches()[0] <= 7
     assert drawn.dpi == 100
     assert drawn.get_facecolor() == (1, 1, 1, 1)
+
+
+def test_what_a_decoder_says_stands_at_the_right_of_its_rows():
+    seen = torch.ones(2, 2)
+    ax, plain = visibility_grids([
+        Grid("decoder", seen, "ab", "ab", says="bc"), Grid("other", seen, "ab", "ab")
+    ]).axes[:2]
+    (right,) = ax.child_axes
+    assert texts(right.get_yticklabels()) == ["→ b", "→ c"]
+    assert right.get_yticks().tolist() == ax.get_yticks().tolist()
+    assert not plain.child_axes
+
+
+def test_as_many_must_be_said_as_there_are_rows():
+    with pytest.raises(ValueError, match="odd says 3; expected 2"):
+        visibility_grids([Grid("odd", torch.ones(2, 2), "ab", "ab", says="bcd")])

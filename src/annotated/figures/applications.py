@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from annotated.figures.style import GREY, WEIGHTS, figure, style
+from annotated.figures.style import GREY, WEIGHTS, figure, says_beside, style
 from annotated.model import causal_mask
 
 
@@ -56,10 +56,7 @@ def three_uses(
         right.set_xticks(range(n), target, **slanted)
         upper.set_yticks(range(m), source)
         lower.set_yticks(range(n), target)
-        said = right.secondary_yaxis("right")
-        said.set_yticks(range(n), [f"→ {piece}" for piece in says])
-        said.tick_params(length=0)
-        said.spines[:].set_visible(False)
+        says_beside(right, range(n), says)
         empty.axis("off")
         empty.text(
             0.5, 0.72, "no such use:\nthe encoder\nasks only\nits own pieces", ha="center",

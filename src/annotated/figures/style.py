@@ -1,5 +1,6 @@
 """One look for all figures: opaque white, readable on a phone, safe for colour-blind eyes."""
 
+from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,3 +47,11 @@ def style():
 def figure(width: float = 7.0, height: float = 3.5, rows: int = 1, cols: int = 1, **options):
     """A figure of `width` by `height` inches with `rows` × `cols` axes; draw inside `style()`."""
     return plt.subplots(rows, cols, figsize=(width, height), **options)
+
+
+def says_beside(ax, places: Sequence, says: Sequence[str]) -> None:
+    """At the right of a decoder's rows, which are named by what is read, what it says there."""
+    right = ax.secondary_yaxis("right")
+    right.set_yticks(places, [f"→ {piece}" for piece in says])
+    right.tick_params(length=0)
+    right.spines[:].set_visible(False)

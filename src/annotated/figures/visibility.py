@@ -7,13 +7,17 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from annotated.figures.style import BLUE, figure, style
+from annotated.figures.style import BLUE, figure, says_beside, style
 
 SEEN = ListedColormap(["white", BLUE])
 
 
 class Grid(NamedTuple):
-    """What annotated.analysis.visibility measured, and the names of its two sides."""
+    """What annotated.analysis.visibility measured, and the names of its two sides.
+
+    A decoder's rows are named by what it reads there, its inputs; `says`, what
+    it must say, then stands at the right as "→ zwei".
+    """
 
     title: str
     seen: Tensor
@@ -21,6 +25,7 @@ class Grid(NamedTuple):
     inputs: Sequence[str]
     output: str = "output"
     input: str = "input"
+    says: Sequence[str] = ()
 
 
 def visibility_grids(grids: Sequence[Grid], columns: int = 2) -> Figure:
@@ -34,14 +39,17 @@ def visibility_grids(grids: Sequence[Grid], columns: int = 2) -> Figure:
         named = len(grid.outputs), len(grid.inputs)
         if grid.seen.shape != named:
             raise ValueError(f"{grid.title} is {tuple(grid.seen.shape)}; the names are for {named}")
+        if len(grid.says) not in (0, len(grid.outputs)):
+            raise ValueError(f"{grid.title} says {len(grid.says)}; expected {len(grid.outputs)}")
     rows = -(-len(grids) // columns)
     wide = max(len(grid.inputs) for grid in grids)
+    beside = 0.9 * any(grid.says for grid in grids)
     high = [max(len(grid.outputs) for grid in grids[row * columns:][:columns])
             for row in range(rows)]
     with style():
         fig, axes = figure(
-            columns * (0.26 * wide + 1.25), sum(0.26 * n + 1.55 for n in high), rows, columns,
-            squeeze=False, height_ratios=high,
+            columns * (0.26 * wide + 1.25 + beside), sum(0.26 * n + 1.55 for n in high),
+            rows, columns, squeeze=False, height_ratios=high,
         )
         for ax in axes.flat[len(grids):]:
             ax.axis("off")
@@ -50,6 +58,8 @@ def visibility_grids(grids: Sequence[Grid], columns: int = 2) -> Figure:
             draw(ax, grid)
             ax.set_xlim(0, wide)  # so that a smaller grid has cells as large
             ax.set_ylim(high[number // columns], 0)
+            if grid.says:
+                says_beside(ax, [0.5 + i for i in range(len(grid.says))], grid.says)
     return fig
 
 
