@@ -237,6 +237,19 @@ class TestToolkit:
         with pytest.raises(ValueError, match="no place 99"):
             toolkit.hide(source, [99])
 
+    @pytest.mark.parametrize("name", ["encoder.layers.1.self_attention",
+                                      "decoder.layers.1.cross_attention"])
+    def test_one_head_of_the_running_sentence_looks_up_as_the_model_does(self, book, name):
+        batch = book.batch()
+        with record_attention(book.model) as seen:
+            book.model(batch.source, batch.target)
+        q, k, v = book.queries_keys_values(name, 1)
+        _, weights = scaled_dot_product_attention(q, k, v)
+        torch.testing.assert_close(weights, seen[name][0, 1].detach())
+        layer = book.model.get_submodule(name)
+        made = layer.split(layer.w_q(book.vectors(name)[None]))
+        torch.testing.assert_close(q, made[0, 1].detach())
+
     @settings(max_examples=11)
     @given(some, st.integers(0, 2**31))
     def test_wrong_tokens_are_those_that_accuracy_misses(self, toolkit, chosen, seed):

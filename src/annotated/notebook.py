@@ -16,6 +16,7 @@ from torch import Tensor
 from annotated import paper
 from annotated.analysis.effects import Effect
 from annotated.analysis.interventions import hide
+from annotated.analysis.look_up import attention_inputs, queries_keys_values
 from annotated.analysis.scores import wrong_tokens
 from annotated.data.batches import Batch, IdPair, collate
 from annotated.data.numbers import different, held_out, pairs, spell
@@ -114,6 +115,24 @@ class BookModel:
         """
         cut = self.pieces(spell(number, "en"))
         return len(cut) == 9 and cut[3:5] == ["hundred", "and"] and cut[6] == "-"
+
+    def vectors(self, attention: str) -> Float[Tensor, "n d_model"]:
+        """The vectors of the running sentence that ask in this attention of the model.
+
+        `attention` is named as `record_attention` does: "encoder.layers.0.self_attention".
+        """
+        batch = self.batch()
+        return attention_inputs(self.model, attention, batch.source, batch.target)[0][0]
+
+    def queries_keys_values(self, attention: str, head: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Q (n, d_k), K (m, d_k) and V (m, d_v) of the running sentence in one head.
+
+        `attention` is as for `vectors`; heads count from 0.
+        """
+        batch = self.batch()
+        made = queries_keys_values(self.model, attention, batch.source, batch.target)
+        q, k, v = (x[0, head] for x in made)
+        return q, k, v
 
     def mask(self, ids: Ids) -> Bool[Tensor, "batch 1 1 m"]:
         """Which keys are real, True, and which padding: the model's own mask."""

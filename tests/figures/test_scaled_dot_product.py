@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from annotated.figures.scaled_dot_product import one_query
+from annotated.figures.scaled_dot_product import one_query, projection
 from annotated.model import scaled_dot_product_attention
 
 PIECES = ["three", "hundred", "and", "-", "two"]
@@ -94,3 +94,27 @@ def test_pieces_must_be_as_many_as_the_scores(numbers):
     *_, v, scores, scaled, weights = numbers
     with pytest.raises(ValueError, match="4 pieces for 5 scores"):
         one_query(scores, scaled, weights, v, PIECES[1:], "and")
+
+
+def test_the_projection_shows_vectors_matrix_and_product(numbers):
+    x, w = numbers[1], torch.randn(D_K, D_V, generator=torch.Generator().manual_seed(1))
+    fig = projection(x, w, PIECES, "and")
+    shown = [torch.as_tensor(ax.images[0].get_array().data) for ax in fig.axes]
+    for image, expected in zip(shown, (x, w, x @ w), strict=True):
+        torch.testing.assert_close(image, expected)
+    assert [ax.get_title("left").split("\n")[1] for ax in fig.axes] == ["5 × 7", "7 × 3", "5 × 3"]
+    for ax in (fig.axes[0], fig.axes[2]):
+        (frame,) = ax.patches
+        assert (frame.get_y(), frame.get_height()) == (1.5, 1) and frame.get_width() in (D_K, D_V)
+    assert not fig.axes[1].patches
+    assert all(ax.images[0].get_clim()[0] == -ax.images[0].get_clim()[1] for ax in fig.axes)
+
+
+def test_minus_is_violet_and_plus_is_orange(drawn):
+    low, high = (drawn.axes[3].images[0].cmap(end) for end in (0.0, 1.0))
+    assert low[2] > low[0] and high[0] > high[2]
+
+
+def test_the_projection_needs_a_name_for_each_row(numbers):
+    with pytest.raises(ValueError, match="4 pieces for 5 vectors"):
+        projection(numbers[1], torch.zeros(D_K, D_V), PIECES[1:], "and")

@@ -1,4 +1,4 @@
-"""§3.2.1 for one query: scores, division by √d_k, weights, mix."""
+"""§3.2.1 for one word: its vector times W^Q; then scores, division by √d_k, weights, mix."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,41 @@ import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from annotated.figures.style import BLUE, GREY, figure, style
+from annotated.figures.style import BLUE, GREY, ORANGE, SIGNED, figure, style
+
+
+def projection(
+    x: Float[Tensor, "n d_model"], w: Float[Tensor, "d_model d_k"],
+    pieces: Sequence[str], piece: str,
+) -> Figure:
+    """x @ W = Q in three panels, violet minus and orange plus, the row of one piece framed.
+
+    `x` has a row for each of `pieces`; `piece` is the one whose row is followed. Each panel has
+    its own scale. Raises ValueError if there is not one name for each row.
+    """
+    if len(pieces) != len(x):
+        raise ValueError(f"{len(pieces)} pieces for {len(x)} vectors; expected one each")
+    place = list(pieces).index(piece)
+    with style():
+        widths = [x.shape[1], w.shape[1], w.shape[1]]
+        fig, axes = figure(5.8, 2.5, 1, 3, gridspec_kw={"width_ratios": widths})
+        panels = [("x", x), ("W", w), ("Q = x @ W", x @ w)]
+        for ax, (name, numbers) in zip(axes, panels):
+            most = numbers.abs().max().item()
+            ax.imshow(numbers.numpy(), cmap=SIGNED, vmin=-most, vmax=most, aspect="auto")
+            ax.set_title(f"{name}\n{numbers.shape[0]} × {numbers.shape[1]}")
+            ax.set(xticks=[], yticks=[])
+            if len(numbers) == len(pieces):
+                edges = (-0.5, place - 0.5), numbers.shape[1], 1
+                ax.add_patch(Rectangle(*edges, fill=False, edgecolor=ORANGE, linewidth=2))
+        axes[0].set_yticks(range(len(pieces)), pieces)
+        axes[0].tick_params("y", length=0)
+        axes[0].get_yticklabels()[place].set(color=ORANGE, fontweight="bold")
+    return fig
 
 
 def one_query(
@@ -44,7 +75,7 @@ def one_query(
         ax = axes[1, 1]
         rows = torch.cat([parts, parts.sum(0, keepdim=True)])
         most = rows.abs().max().item()
-        image = ax.imshow(rows.numpy(), cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
+        image = ax.imshow(rows.numpy(), cmap=SIGNED, vmin=-most, vmax=most, aspect="auto")
         ax.axhline(len(parts) - 0.5, color="black", linewidth=1.5)
         _name(ax, "4  weighted values", "channel of the value", [*pieces, "sum"])
         ticks = MaxNLocator(5)

@@ -12,6 +12,7 @@ COLORS = (BLUE, RED, GREEN, ORANGE)
 THREE = (BLUE, ORANGE, GREEN)  # where each has its own panel or marker
 DASHES = ("-", "--", "-.", ":")
 WEIGHTS = "Blues"  # a sequential map, white at weight 0
+SIGNED = "PuOr_r"  # violet below zero, orange above
 
 _RC: dict[Any, Any] = {
     "figure.dpi": 100,
