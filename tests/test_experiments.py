@@ -87,7 +87,7 @@ class TestRegistry:
             assert entry.arguments.get("recipe", "copy") in RECIPES
             return
         assert issubclass(resolve_name(entry.model), Transformer)
-        for function in filter(None, (entry.column, entry.measures)):
+        for function in filter(None, (entry.column, entry.film, entry.measures)):
             assert callable(resolve_name(function))
         before, after = settings(RECIPES[entry.recipe]), settings(entry.resolve())
         changed = {key for key in before if before[key] != after[key]}
@@ -223,6 +223,11 @@ class TestTraining:
         assert all(0 <= x <= 1.0001 for x in first.column("memory_cosine"))
         assert all(0 <= x <= 1 for x in second.column("token_accuracy"))
         assert len(set(second.column("token_accuracy"))) > 1
+
+    def test_a_film_is_more_columns_of_the_curve(self, miniature):
+        curve = miniature("numbers-en-de").make(Job("numbers-en-de")).record.curve
+        assert all(isinstance(row["says"], str) for row in curve)
+        assert all(0 <= row[f"exact_{digits}"] <= 1 for row in curve for digits in range(2, 7))
 
     def test_it_is_trained_as_it_is_named(self, miniature):
         losses = {

@@ -73,6 +73,8 @@ class Training(Experiment):
     model: the class of the model, by its dotted name.
     column: a function of model and batches that is one more column of the curve, by its
         dotted name; the column has the function's.
+    film: a function of translator and recipe that is more columns of the curve, name → value,
+        by its dotted name: what the model says and can do by then.
     measures: what is measured besides the recipe's own test: a function of the report, the
         translator, the recipe and the seed that gives a longer report, by its dotted name.
     """
@@ -82,6 +84,7 @@ class Training(Experiment):
     without: str = "nothing"
     model: str = "annotated.model:Transformer"
     column: str = ""
+    film: str = ""
     measures: str = ""
 
     def resolve(self) -> "Recipe":

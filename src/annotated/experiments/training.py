@@ -28,7 +28,7 @@ def train_and_test(entry: Training, job: Job) -> Result:
 
     When the time is up before the training's end, the model as it is is
     tested all the same, not averaged, under the name "…-unfinished". An entry
-    with another model, or with one more column in its curve, can't go on
+    with another model, or with more columns in its curve, can't go on
     later: of it nothing is left.
     """
     recipe = entry.resolve()
@@ -38,7 +38,7 @@ def train_and_test(entry: Training, job: Job) -> Result:
         raise Unavailable(str(error)) from None
     tail = min(TESTING_AT_MOST, TESTING[job.device] * job.left())
     look = Look(entry, recipe, job)
-    resumable = entry.model == Training.model and not entry.column
+    resumable = entry.model == Training.model and not (entry.column or entry.film)
     run = train(
         recipe, job.seed, look.after, folder=job.folder if resumable else None,
         data_dir=job.data_dir, device=job.device, stop=lambda: job.left() <= tail,
@@ -53,8 +53,8 @@ def train_and_test(entry: Training, job: Job) -> Result:
         report = resolve_name(entry.measures)(report, run.translator, recipe, job.seed)
     name = entry.name if run.finished else f"{entry.name}-unfinished"
     record = run_record(recipe, job.seed, run, report, job.command, name, job.device)
-    if entry.column:
-        curve = [{**row, look.column: look.seen[row["step"]]} for row in record.curve]
+    if entry.column or entry.film:
+        curve = [row | look.seen[row["step"]] for row in record.curve]
         record = replace(record, tables=record.tables | {"curve": curve})
     if not run.finished:
         metrics = as_metrics({"updates": done, "updates_planned": steps})
@@ -83,8 +83,8 @@ class Look:
     def __init__(self, entry: Training, recipe: Recipe, job: Job):
         self.recipe, self.job = recipe, job
         self.function = resolve_name(entry.column) if entry.column else None
-        self.column = self.function.__name__ if self.function else ""
-        self.seen: dict[int, float] = {}
+        self.film = resolve_name(entry.film) if entry.film else None
+        self.seen: dict[int, dict[str, float | str]] = {}
 
     def start(self, run: Run, step: int) -> None:
         """Before the first update; `step` of them were made by earlier starts."""
@@ -99,10 +99,13 @@ class Look:
         self.tokens += update.tokens
         if not is_watched(self.recipe, update.step):
             return
+        seen = self.seen[update.step] = {}
+        if self.film:
+            seen.update(self.film(translator, self.recipe))
         if self.function:
             tokenizer, task = translator.tokenizer, self.recipe.task
             batches = batches_of(task.open().held_out_ids(tokenizer, task.watched), tokenizer)
-            self.seen[update.step] = round(self.function(translator.model, batches), 4)
+            seen[self.function.__name__] = round(self.function(translator.model, batches), 4)
         speed = self.tokens / (time.perf_counter() - self.begun)
         told = as_text(self.run.watched[update.step])
         self.job.say(f"after {update.step} updates: {told}, {speed:.0f} tokens/s")
