@@ -28,12 +28,14 @@ STUDY = "05-2-hardware-and-schedule"
 HEAD = "05-training"
 OVERVIEW = "one-sentence"
 LOOKUP = "model-on-one-page"
+EXERCISE = "build-it-yourself"
 ABOUT = {
     LESSON: {"kind": "lesson", "section": "3.2.1"},
     STUDY: {"kind": "study", "section": "5.2"},
     HEAD: {"kind": "chapter-head", "section": "5"},
     OVERVIEW: {"kind": "overview"},
     LOOKUP: {"kind": "look-up"},
+    EXERCISE: {"kind": "exercise"},
     "04-table-1-measured": {"kind": "study", "section": "4"},
     "05-speed": {"kind": "study", "section": "5"},
     "06-1-machine-translation": {"kind": "study", "section": "6.1"},
@@ -75,6 +77,9 @@ def prediction(*answer):
     return [text("Before it runs:\n\n**Predict.** Which bar is the tallest?"), *answer]
 
 
+STUB = code('def mix(x):\n    """The mean of x."""\n    ...')
+CHECKED = code("check('mix', mix)", "mix: not written yet\n")
+SOLVED = code("assert check('mix', solution_mix)", tags=["solution", "hide-cell"])
 ANSWER = [code("print('forty')", "forty\n"), hidden("answer = 2\nassert answer == 2")]
 FIGURE = code("_ = plt.plot([1])", picture(), alt=ALT)
 ASSERTED = hidden("x = 2\nassert x > 1")
@@ -397,7 +402,7 @@ KEEPS = {
 # Rules that look at more than one small notebook have tests of their own below.
 APART = {
     "kind", "normal-form", "median-length", "cell-count", "word-count", "early-output", "in-toc",
-    "one-source", "file-name",
+    "one-source", "file-name", "stubs",
 }
 
 
@@ -587,6 +592,18 @@ def short(lines):
         ("shown-size", LOOKUP, [listing(100)], True),
         ("shown-size", LOOKUP, [listing(101)], False),
         ("predict", LOOKUP, [text("# The model on one page")], True),
+        ("stubs", EXERCISE, [STUB, CHECKED, SOLVED], True),
+        ("stubs", EXERCISE, [text("# Build it")], False),
+        ("stubs", EXERCISE, [STUB, CHECKED], False),
+        ("stubs", EXERCISE, [STUB, SOLVED], False),
+        ("stubs", EXERCISE, [STUB, text("Well."), CHECKED, SOLVED], False),
+        ("stubs", EXERCISE, [STUB, CHECKED, solution()], False),
+        ("stubs", LESSON, [STUB], True),
+        ("word-count", EXERCISE, [text(WORDS * 90)], True),
+        ("word-count", EXERCISE, [text(WORDS * 91)], False),
+        ("question", EXERCISE, [text("# Build it")], False),
+        ("where-it-lives", EXERCISE, [text("# Build it")], False),
+        ("book-model", EXERCISE, [code("x = 1")], False),
         ("early-output", LESSON, [text(WORDS * 25), code("1", "1\n"), text(WORDS)], True),
         ("early-output", LESSON, [text(WORDS * 26), code("1", "1\n")], False),
         ("early-output", LESSON, [code("where('ids')", "1\n"), text(WORDS * 26)], False),

@@ -24,5 +24,6 @@ STUDY = "study"  # evidence about a section: claim, prediction, measurement, ver
 HEAD = "chapter-head"  # one picture and the way on
 OVERVIEW = "overview"  # the whole model at once, before the paper's sections
 LOOKUP = "look-up"  # read in parts, by heading
+EXERCISE = "exercise"  # the reader writes code in empty cells, against given checks
 OTHER = "other"
-KINDS = (LESSON, STUDY, HEAD, OVERVIEW, LOOKUP, OTHER)
+KINDS = (LESSON, STUDY, HEAD, OVERVIEW, LOOKUP, EXERCISE, OTHER)

@@ -1,8 +1,9 @@
 """Rules about the parts of a page, from its kind and title to its exercises."""
 
+import ast
 import re
 
-from pages import HEAD, KINDS, LESSON, LOOKUP, OVERVIEW, SOLUTION, STUDY
+from pages import EXERCISE, HEAD, KINDS, LESSON, LOOKUP, OVERVIEW, SOLUTION, STUDY
 from pages.book import Book
 from pages.page import Cell, Page
 from pages.reading import assertions, calls
@@ -63,7 +64,7 @@ def place(page: Page, book: Book) -> Found:
         yield None, f"the opening does not say its place in the paper (§{page.section})"
 
 
-@rule(PLACED, OVERVIEW, LOOKUP)
+@rule(PLACED, OVERVIEW, LOOKUP, EXERCISE)
 def question(page: Page, book: Book) -> Found:
     """A page answers one question, which stands under its title in italics: *…?*"""
     text = "\n".join(cell.source for cell in page.prose[:2])
@@ -79,7 +80,7 @@ def paper_and_measured(page: Page, book: Book) -> Found:
         yield None, 'no section "The paper says, we measured", or an empty one'
 
 
-@rule(PLACED, OVERVIEW, LOOKUP)
+@rule(PLACED, OVERVIEW, LOOKUP, EXERCISE)
 def where_it_lives(page: Page, book: Book) -> Found:
     """From each page a way leads to the module and the test that hold what it says."""
     text = page.under(r"where (?:it|this|they) lives?") or ""
@@ -94,11 +95,11 @@ def where_it_lives(page: Page, book: Book) -> Found:
         yield None, f'"Where it lives" names {name}, which does not exist'
 
 
-@rule(PLACED, OVERVIEW)
+@rule(PLACED, OVERVIEW, EXERCISE)
 def book_model(page: Page, book: Book) -> Found:
     """One sentence and one trained model run through the book (notebook.book_model())."""
     section = book.sections.get(page.section)
-    concerned = page.kind == OVERVIEW or re.match(r"[35]|6\.1$", page.section)
+    concerned = page.kind in (OVERVIEW, EXERCISE) or re.match(r"[35]|6\.1$", page.section)
     own = section and page.stem != section.stem  # beside the section: a study with its own models
     if concerned and not own and not any("book_model" in cell.source for cell in page.code):
         yield None, "the page does not use notebook.book_model(): the book's sentence and weights"
@@ -162,6 +163,24 @@ def exercises(page: Page, book: Book) -> Found:
             yield cell, f"{text!r} has no solution next: code tagged {SOLUTION}, hide-cell"
         elif not any(assertions(c) for c in solution):
             yield solution[0], "the solution asserts nothing"
+
+
+@rule(EXERCISE)
+def stubs(page: Page, book: Book) -> Found:
+    """The reader writes these pages: a function whose body is `...`, then, before the next text, a
+    visible check of it, and a solution that asserts the same check."""
+    empty = [(cell, node.name) for cell in page.visible for node in cell.nodes
+             if isinstance(node, ast.FunctionDef) and ast.unparse(node.body[-1]) == "..."]
+    if not empty:
+        yield None, "no empty function (its body a docstring and `...`) for the reader to write"
+    for cell, name in empty:
+        following = page.code_from(page.after(cell))
+        solved = [c for c in following if SOLUTION in c.tags]
+        if not any(re.search(rf"\bcheck\b.*\b{name}\b", c.source)
+                   for c in following if not c.hidden and c not in solved):
+            yield cell, f"no check of {name} next"
+        if not any("check" in calls(c) and assertions(c) for c in solved):
+            yield cell, f"no solution of {name} that asserts its check (tags {SOLUTION}, hide-cell)"
 
 
 @cell_rule("code")
