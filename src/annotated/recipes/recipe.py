@@ -58,6 +58,10 @@ class Recipe(Generic[AnyTask]):
 NUMBERS = TrainingConfig(
     steps=500, batch_tokens=1000, length_noise=6.0, warmup_steps=200, factor=0.5, average_every=20
 )
+# The book's model: of the sizes with the paper's proportions (d_ff four times d_model), two layers
+# and two heads that were tried (experiments "size-…"), the smallest that translates 99 % of unseen
+# numbers, and 97 % of each number of digits from two on, at each of three seeds.
+BOOK_MODEL = TransformerConfig.tiny(d_model=32, d_ff=128, heads=2)
 # Thousands parts held out whole: of one, two and three digits, with and without
 # the words that German reverses.
 FAMILIES = (7, 20, 42, 85, 204, 342, 519, 960)
@@ -98,20 +102,20 @@ RECIPES = {
     for recipe in (
         Recipe(
             "numbers-en-de", "numbers below a million in words, English to German",
-            Numbers(target="de"), training=NUMBERS,
+            Numbers(target="de"), BOOK_MODEL, NUMBERS,
         ),
         Recipe(
             "numbers-en-fr", "numbers below a million in words, English to French",
-            Numbers(target="fr"), training=replace(NUMBERS, steps=800),
+            Numbers(target="fr"), BOOK_MODEL, replace(NUMBERS, steps=800),
         ),
         Recipe(
             "numbers-en-de-families",
             "the same without a single number of some thousands, tested on those",
-            Numbers(thousands=FAMILIES), training=NUMBERS,
+            Numbers(thousands=FAMILIES), BOOK_MODEL, NUMBERS,
         ),
         Recipe(
             "numbers-en-de-five-digits", "the same up to five digits, to see what becomes of six",
-            Numbers(digits=5), training=NUMBERS,
+            Numbers(digits=5), BOOK_MODEL, NUMBERS,
         ),
         Recipe(
             "copy", "letters to repeat, a check that everything works",
