@@ -19,9 +19,9 @@ from building import (
     typed,
 )
 from nbformat import v4
-from pages import HIDDEN, INSTALL_CELL, numerals
+from pages import HIDDEN, INSTALL_CELL, PREDICTED, numerals
 from pages.rules import BOOK_RULES, RULES, check
-from pages.rules.registry import rule
+from pages.rules.registry import NEWER, rule
 
 LESSON = "03-2-1-scaled-dot-product-attention"
 STUDY = "05-2-hardware-and-schedule"
@@ -36,8 +36,8 @@ ABOUT = {
     OVERVIEW: {"kind": "overview"},
     LOOKUP: {"kind": "look-up"},
     EXERCISE: {"kind": "exercise"},
-    "04-table-1-measured": {"kind": "study", "section": "4"},
-    "05-speed": {"kind": "study", "section": "5"},
+    "04-study-table-1": {"kind": "study", "section": "4"},
+    "05-study-speed": {"kind": "study", "section": "5"},
     "06-1-machine-translation": {"kind": "study", "section": "6.1"},
     "08-attention-visualizations": {"kind": "other", "section": "visualizations"},
 }
@@ -69,8 +69,8 @@ def exercise(number, *solution):
     return [text(f"### Exercise {number}: count\n\nHow many?"), *solution]
 
 
-def solution(source="x = 3\nassert x == 3", **more):
-    return code(source, tags=["solution", "hide-cell"], **more)
+def solution(source="x = 3\nassert x == 3", *outputs):
+    return code(source, *outputs, tags=["solution", "hide-cell"])
 
 
 def prediction(*answer):
@@ -80,9 +80,18 @@ def prediction(*answer):
 STUB = code('def mix(x):\n    """The mean of x."""\n    ...')
 CHECKED = code("check('mix', mix)", "mix: not written yet\n")
 SOLVED = code("assert check('mix', solution_mix)", tags=["solution", "hide-cell"])
-ANSWER = [code("print('forty')", "forty\n"), hidden("answer = 2\nassert answer == 2")]
+ASSERTS = hidden("answer = 2\nassert answer == 2")
+SPOILT = code("assert x", "1\n", tags=[PREDICTED])
+ANSWER = [code("print('forty')", "forty\n", tags=[PREDICTED]), ASSERTS]
 FIGURE = code("_ = plt.plot([1])", picture(), alt=ALT)
 ASSERTED = hidden("x = 2\nassert x > 1")
+FOLDED = code("\n".join(f"y{i} = {i}" for i in range(9)), tags=["hide-input"])
+
+
+def short(lines):
+    return code("\n".join(f"x{i} = {i}" for i in range(lines)))
+
+
 LONG = "\n".join(f"x{i} = {i}" for i in range(26))
 WORDS = "word " * 10
 
@@ -124,6 +133,7 @@ BREAKS = {
         [code("import contextlib\nwith contextlib.suppress(Exception):\n    assert x == 3")],
         [hidden("try:\n    assert x == 3\nexcept AssertionError:\n    pass")],
     ],
+    "code-lines": [[short(21)]],
     "hidden-asserts": [
         [hidden("pass")],
         [hidden("x = 3")],
@@ -251,12 +261,27 @@ BREAKS = {
     ],
     "predict": [
         [text(QUESTION)],
-        [*prediction(*ANSWER), *prediction(*ANSWER)],
-        [*(prediction(*ANSWER) * 6)],
+        prediction(*ANSWER),
+        [*(prediction(*ANSWER) * 5)],
+        [*(prediction(*ANSWER) * 2), ANSWER[0]],
+        [*(prediction(*ANSWER) * 2), *prediction(code("x", "forty\n"), ASSERTS)],
+        [*(prediction(*ANSWER) * 2), *prediction(SPOILT, ASSERTS)],
         [*(prediction(*ANSWER) * 2), *prediction(text("Well."), *ANSWER)],
         [*(prediction(*ANSWER) * 2), *prediction(hidden("x = 1"), *ANSWER)],
         [*(prediction(*ANSWER) * 2), *prediction(code("x = 1"), ASSERTED)],
         [*(prediction(*ANSWER) * 2), *prediction(ANSWER[0], text("So."), ASSERTED)],
+        [*(prediction(*ANSWER) * 2), *prediction(ANSWER[0], code("assert x"))],
+    ],
+    "names-in-sight": [
+        [code("two = x")],
+        [hidden("x = 3\nassert x"), code("print(x)", "3\n")],
+        [code("x = 3", tags=["hide-input"]), code("print(x)", "3\n")],
+        [hidden("two = 2\nassert two"), solution("print(two)")],
+        [solution("two = 2\nassert two"), code("print(two)")],
+        [code("print(x)", "3\n"), code("x = 3")],
+        [code("def f():\n    return [y + z for y in range(3)]")],
+        [code("x = [y for y in range(3)]"), code("print(y)", "2\n")],
+        [code("def f(y):\n    z = 3"), code("print(y, z)", "2 3\n")],
     ],
     "exercises": [
         [text(QUESTION)],
@@ -369,7 +394,16 @@ KEEPS = {
     "shows-package": [
         [code("show(MultiHeadAttention)", "x\n"), code("assert torch.allclose(a, b)")],
     ],
-    "predict": [prediction(*ANSWER) * 3],
+    "predict": [prediction(*ANSWER) * 3, prediction(*ANSWER) * 2],
+    "names-in-sight": [
+        [code("import a.b\nfrom c import d as e\nwith a.f() as g, e as (h, i):\n    print(g, h)")],
+        [code("def f(x, *y, k=3, **z):\n    return [x for v in y] + [w for w in z]"),
+         code("class A(f):\n    q = f\n    def g(self): return self, A, f")],
+        [code("x = 3"), hidden("z = y\nassert z"), solution("y = x\nassert y"), solution("y + x")],
+        [code("for i, (a, b) in {}: pass"), code("_ = lambda c: c + a + b + i\nprint(_)")],
+        [code("try:\n    print(int)\nexcept ValueError as e:\n    print(e)")],
+        [code("if (n := 3) > 2:\n    n += len(str(n))"), code("print(f'{n}')")],
+    ],
     "exercises": [[*exercise(1, solution()), *exercise(2, code("y = 1"), solution())]],
     "solutions-folded": [[solution()]],
     "headings": [[text("## Learned or sinusoidal – no difference?\n\n```python\n# $x\n```")]],
@@ -402,7 +436,7 @@ KEEPS = {
 # Rules that look at more than one small notebook have tests of their own below.
 APART = {
     "kind", "normal-form", "median-length", "cell-count", "word-count", "early-output", "in-toc",
-    "one-source", "file-name", "stubs",
+    "one-source", "file-name", "study-beside", "stubs",
 }
 
 
@@ -456,19 +490,22 @@ def test_every_rule_is_tested():
     assert BREAKS.keys() & APART == set()
 
 
+FIGURE_IN_SIGHT = code("plt = print\n_ = plt.plot([1])", picture(), alt=ALT)
+
+
 def whole_page():
     """A concept page that keeps every rule."""
-    prose = text("Each word asks. " * 60)
+    prose = text("Each word asks. " * 30)
     return [
         install(),
         text(QUESTION),
         code("from annotated.notebook import book_model, show, where\nwhere('memory')", "strip\n"),
         code("book = book_model()\nprint(7)", "7\n"),
         *[prose] * 7,
-        code("show(MultiHeadAttention)", shown(text_markdown="```python\nclass …\n```")),
-        code("ours = theirs = 1\nassert torch.allclose(ours, theirs)"),
+        code("from annotated import MultiHeadAttention as M\nshow(M)", shown(text_markdown="`M`")),
+        code("import torch\nours = theirs = 1\nassert torch.allclose(ours, theirs)"),
         *prediction(*ANSWER), *prediction(*ANSWER),
-        *prediction(FIGURE, ASSERTED),
+        FIGURE_IN_SIGHT, ASSERTED,
         *[code("x = 1")] * 4,
         section("The paper says, we measured", "Heads: 8 there, 4 here. Weights sum to one."),
         section("Where it lives", "`annotated.model.attention`, `tests/test_attention.py`."),
@@ -527,6 +564,12 @@ def test_stored_form(tree, change):
     assert "normal-form" in {finding.rule for finding in check([path], tree)}
 
 
+def test_jupyterlab_shows_the_answer_that_the_book_folds():
+    (answer,) = notebook(ANSWER[0]).cells
+    assert answer.metadata.mystnb.code_prompt_show == "Predict first, then open the {type}"
+    assert "jupyter" not in answer.metadata
+
+
 def test_streams_in_pieces_are_not_the_normal_form(tree):
     book = notebook(code("print(1)", "1\n"))
     book.cells[0].outputs = [printed("1"), printed("\n")]
@@ -541,41 +584,47 @@ def listing(lines):
     return code("show(f)", shown(text_markdown=f"`f`\n\n```python\n{source}```"))
 
 
-def short(lines):
-    return code("\n".join(f"x{i} = {i}" for i in range(lines)))
-
-
 @pytest.mark.parametrize(
     ("rule", "stem", "cells", "kept"),
     [
-        ("cell-count", LESSON, [short(1)] * 11, False),
-        ("cell-count", LESSON, [install(), *[short(1)] * 11, *[ASSERTED] * 9], False),
-        ("cell-count", LESSON, [*[short(1)] * 11, solution()], True),
-        ("cell-count", STUDY, [short(1)] * 25, True),
-        ("cell-count", STUDY, [short(1)] * 26, False),
+        ("cell-count", LESSON, [short(1)] * 5, False),
+        ("cell-count", LESSON, [install(), *[short(1)] * 5, *[ASSERTED] * 9, solution()], False),
+        ("cell-count", LESSON, [short(1)] * 14, True),
+        ("cell-count", LESSON, [short(1)] * 15, False),
+        ("cell-count", LESSON, [*[short(1)] * 14, FOLDED, solution()], True),
+        ("cell-count", OVERVIEW, [short(1)] * 15, False),
+        ("cell-count", STUDY, [short(1)] * 26, True),
         ("cell-count", HEAD, [short(1)], True),
+        ("code-lines", LESSON, [short(20)] * 4, True),
+        ("code-lines", LESSON, [short(21)], False),
+        ("code-lines", LESSON, [*[short(20)] * 4, short(1)], False),
+        ("code-lines", LESSON, [*[short(20)] * 4, hidden("x = 1"), FOLDED, solution()], True),
+        ("code-lines", OVERVIEW, [short(9)] * 9, False),
+        ("code-lines", STUDY, [short(9)] * 9, True),
         ("median-length", LESSON, [short(1), short(8), short(20)], True),
         ("median-length", LESSON, [short(1), short(9), short(20)], False),
-        ("median-length", LESSON, [*[hidden("x = 1")] * 5, short(9)], False),
-        ("word-count", LESSON, [text(WORDS * 119)], False),
-        ("word-count", LESSON, [text(WORDS * 120)], True),
+        ("median-length", LESSON, [*[hidden("x = 1")] * 5, *[FOLDED] * 5, short(9)], False),
+        ("median-length", STUDY, [short(9)], False),
+        ("median-length", OVERVIEW, [short(9)], False),
+        ("word-count", LESSON, [text(WORDS * 59)], False),
+        ("word-count", LESSON, [text(WORDS * 60)], True),
         (
             "word-count",
             LESSON,
-            [text(WORDS * 120 + "\n```python\n" + WORDS * 200 + "\n```")],
+            [text(WORDS * 60 + "\n```python\n" + WORDS * 200 + "\n```")],
             True,
         ),
-        ("word-count", LESSON, [text(WORDS * 251)], False),
+        ("word-count", LESSON, [text(WORDS * 121)], False),
+        ("word-count", OVERVIEW, [text(WORDS * 121)], False),
         ("word-count", HEAD, [text(WORDS * 60)], True),
         ("word-count", HEAD, [text(WORDS * 61)], False),
-        ("word-count", STUDY, [text(WORDS)], True),
-        ("word-count", OVERVIEW, [text(WORDS * 150)], True),
-        ("word-count", OVERVIEW, [text(WORDS * 151)], False),
-        ("cell-count", OVERVIEW, [short(1)] * 11, False),
-        ("median-length", OVERVIEW, [short(9)], False),
-        ("early-output", OVERVIEW, [text(WORDS * 26), code("1", "1\n")], False),
-        ("predict", OVERVIEW, prediction(*ANSWER) * 2, False),
-        ("predict", OVERVIEW, prediction(*ANSWER) * 3, True),
+        ("word-count", STUDY, [text(WORDS * 250)], True),
+        ("word-count", STUDY, [text(WORDS * 251)], False),
+        ("early-output", OVERVIEW, [text(WORDS * 16), code("1", "1\n")], False),
+        ("predict", OVERVIEW, prediction(*ANSWER), False),
+        ("predict", OVERVIEW, prediction(*ANSWER) * 2, True),
+        ("predict", HEAD, [text("# 5 Training")], True),
+        ("predict", HEAD, prediction(code("1", "1\n"), ASSERTS), False),
         ("exercises", OVERVIEW, [text("# One sentence")], True),
         ("place", OVERVIEW, [text("# One sentence")], True),
         ("question", OVERVIEW, [text("# One sentence")], False),
@@ -604,26 +653,29 @@ def short(lines):
         ("question", EXERCISE, [text("# Build it")], False),
         ("where-it-lives", EXERCISE, [text("# Build it")], False),
         ("book-model", EXERCISE, [code("x = 1")], False),
-        ("early-output", LESSON, [text(WORDS * 25), code("1", "1\n"), text(WORDS)], True),
-        ("early-output", LESSON, [text(WORDS * 26), code("1", "1\n")], False),
-        ("early-output", LESSON, [code("where('ids')", "1\n"), text(WORDS * 26)], False),
-        ("early-output", LESSON, [code("show(f)\nshow(g)", "1\n"), text(WORDS * 26)], False),
-        ("early-output", LESSON, [hidden("1", "1\n"), text(WORDS * 26)], False),
-        ("early-output", LESSON, [code("x = 1"), text(WORDS * 26)], False),
+        ("early-output", LESSON, [text(WORDS * 15), code("1", "1\n"), text(WORDS)], True),
+        ("early-output", LESSON, [text(WORDS * 16), code("1", "1\n")], False),
+        ("early-output", LESSON, [code("where('ids')", "1\n"), text(WORDS * 16)], False),
+        ("early-output", LESSON, [code("show(f)\nshow(g)", "1\n"), text(WORDS * 16)], False),
+        ("early-output", LESSON, [hidden("1", "1\n"), text(WORDS * 16)], False),
+        ("early-output", LESSON, [code("x = 1"), text(WORDS * 16)], False),
+        ("early-output", LESSON, [ANSWER[0], text(WORDS * 16)], False),
+        ("early-output", LESSON, [solution("1", "1\n"), text(WORDS * 16)], False),
+        ("early-output", LESSON, [code("1", "1\n", tags=["hide-input"]), text(WORDS * 16)], True),
         ("predict", STUDY, prediction(*ANSWER), True),
         ("predict", STUDY, [text("# 5.2")], False),
         ("exercises", STUDY, [text("# 5.2")], True),
-        ("book-model", "04-table-1-measured", [code("x = 1")], True),
+        ("book-model", "04-study-table-1", [code("x = 1")], True),
         ("book-model", "06-1-machine-translation", [code("x = 1")], False),
-        ("title", "04-table-1-measured", [text("# Table 1, measured")], True),
-        ("place", "04-table-1-measured", [text("# Table 1, measured")], False),
+        ("title", "04-study-table-1", [text("# Table 1, measured")], True),
+        ("place", "04-study-table-1", [text("# Table 1, measured")], False),
         ("place", "08-attention-visualizations", [text("# Attention Visualizations")], True),
         ("question", "notes", [text("# Notes")], True),
         ("file-name", "Notes", [], False),
         ("file-name", "my_notes", [], False),
         ("file-name", "search", [], False),
         ("file-name", "03-6-more-attention", [], False),
-        ("file-name", "05-speed", [], True),
+        ("file-name", "05-study-speed", [], True),
         ("file-name", "one-sentence", [], True),
         ("in-toc", "one-sentence", [], False),
         ("in-toc", "notes", [], True),
@@ -631,6 +683,40 @@ def short(lines):
 )
 def test_by_kind_of_page(tree, rule, stem, cells, kept):
     assert (found(tree, rule, cells, stem) == []) is kept
+
+
+def test_a_study_is_found_from_its_section(tree):
+    about = {"kind": "study", "section": "3.2.1"}
+    path = store(tree.folder / "03-2-1-study-width.ipynb", text("# A"), book=about)
+
+    def messages():
+        tree.__dict__.pop("_toc", None)
+        return [f.message for f in check([path], tree) if f.rule == "study-beside"]
+
+    lesson = tree.folder / f"{LESSON}.ipynb"
+    store(lesson, text("A [study](03-2-1-study-widths.ipynb)"))
+    assert len(messages()) == 2
+    store(lesson, text("It is [small](03-2-1-study-width.ipynb#place)."))
+    assert ["_toc.yml" in message for message in messages()] == [True]
+    toc = tree.root / "_toc.yml"
+    toc.write_text(toc.read_text() + "    sections:\n      - file: book/03-2-1-study-width\n")
+    assert messages() == []
+    lesson.unlink()
+    assert len(messages()) == 1
+
+
+def test_an_unfinished_page_need_not_keep_the_newer_rules(tree):
+    page = [text("# Scaled Dot-Product Attention"), code("!ls"), short(26)]
+    before = {finding.rule for finding in check([store_lesson(tree, page)], tree)}
+    tree.exceptions.write_text(f'unfinished = ["{LESSON}"]')
+    tree.__dict__.pop("_listed", None)
+    after = {finding.rule for finding in check([store_lesson(tree, page)], tree)}
+    assert before - after == before & NEWER
+    assert after >= {"plain-python", "cell-length"} and before & NEWER >= {"word-count", "predict"}
+
+
+def store_lesson(tree, cells):
+    return store(tree.folder / f"{LESSON}.ipynb", *cells, book=ABOUT[LESSON])
 
 
 def test_one_source_a_page(tree):
@@ -660,6 +746,7 @@ def test_markdown_pages_have_rules_too(tree):
         ("how-to", {"kind": "other"}, set()),
         ("how-to", {"kind": "lesson", "section": "3.2"}, {"file-name"}),
         ("03-2-study-width", {"kind": "study", "section": "3.2"}, set()),
+        ("03-2-width", {"kind": "study", "section": "3.2"}, {"file-name"}),
         ("03-2-study-width", {"kind": "lesson", "section": "3.2"}, {"file-name"}),
         ("03-3-study-width", {"kind": "study", "section": "3.2"}, {"file-name"}),
         ("03-2-attention", {"kind": "study", "section": "3.2"}, set()),

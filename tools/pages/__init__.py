@@ -16,6 +16,8 @@ except ModuleNotFoundError:
 # Tags of cells.
 HIDDEN = "remove-cell"  # readers of the book don't see the cell; it holds the assertions
 SOLUTION = "solution"  # with hide-cell: the folded, executed answer to an exercise
+FOLDS = {"hide-cell", "hide-input", "remove-input"}  # the book folds the source, or leaves it out
+PREDICTED = "hide-output"  # the answer to a prediction: the book folds it until the reader opens it
 MEASURED_FIGURE = "measured-figure"  # its data differ from processor to processor
 
 # Kinds of page: `book = {"kind": …, "section": …}`, metadata of a notebook, front matter of a text.

@@ -45,10 +45,23 @@ class Book:
         return sorted(p for p in self.folder.glob("*") if p.suffix in (".ipynb", ".md"))
 
     @cached_property
+    def _toc(self) -> list[dict]:
+        text = (self.root / "_toc.yml").read_text(encoding="utf-8")
+        return list(_entries(yaml.safe_load(text)))
+
+    @property
     def toc(self) -> set[str]:
         """The documents of _toc.yml, as paths from the root without suffix."""
-        text = (self.root / "_toc.yml").read_text(encoding="utf-8")
-        return set(_documents(yaml.safe_load(text)))
+        return {entry[key] for entry in self._toc for key in ("root", "file") if key in entry}
+
+    @property
+    def children(self) -> dict[str, set[str]]:
+        """The stem of a page -> the stems of the pages right under it in _toc.yml."""
+        return {
+            Path(entry["file"]).name: {Path(child["file"]).name for child in entry["sections"]}
+            for entry in self._toc
+            if "file" in entry and "sections" in entry
+        }
 
     @cached_property
     def sections(self) -> Mapping[str, Any]:
@@ -87,10 +100,19 @@ class Book:
         )
 
     @cached_property
+    def _listed(self) -> dict[str, Any]:
+        return tomllib.loads(self.exceptions.read_text(encoding="utf-8"))
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Pages that the newer rules (registry.NEWER) don't yet ask anything of."""
+        return self._listed.get("unfinished", [])
+
+    @cached_property
     def allowed(self) -> list[Allowed]:
         entries = []
-        for rule, rows in tomllib.loads(self.exceptions.read_text(encoding="utf-8")).items():
-            for row in rows:
+        for rule, rows in self._listed.items():
+            for row in rows if rule != "unfinished" else ():
                 if row.keys() != {"page", KEYS.get(rule), "reason"} or not all(row.values()):
                     raise ValueError(
                         f"{self.exceptions.name}: [[{rule}]] {row}: each entry is one of"
@@ -108,10 +130,9 @@ class Book:
         return bool(fitting)
 
 
-def _documents(entry):
-    """Every `root` and `file` in a table of contents, at any depth."""
-    for key, value in entry.items():
-        if key in ("root", "file"):
-            yield value
+def _entries(entry):
+    """Every entry of a table of contents, at any depth."""
+    yield entry
+    for value in entry.values():
         for child in value if isinstance(value, list) else ():
-            yield from _documents(child)
+            yield from _entries(child)

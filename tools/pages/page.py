@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from pages import HIDDEN, INSTALL_CELL
+from pages import FOLDS, HIDDEN, INSTALL_CELL
 from pages.storage import load
 
 FENCE = re.compile(
@@ -48,6 +48,11 @@ class Cell:
     @property
     def hidden(self) -> bool:
         return HIDDEN in self.tags
+
+    @property
+    def in_sight(self) -> bool:
+        """Is this code that a reader of the book sees without opening anything?"""
+        return self.is_code and not self.hidden and FOLDS.isdisjoint(self.tags)
 
     @property
     def alt(self) -> str | None:
@@ -152,8 +157,17 @@ class Page:
         return [cell for cell in self.code if not cell.hidden]
 
     @property
+    def in_sight(self) -> list[Cell]:
+        return [cell for cell in self.code if cell.in_sight]
+
+    @property
     def prose(self) -> list[Cell]:
         return [cell for cell in self.cells if cell.kind == "markdown"]
+
+    @property
+    def text(self) -> str:
+        """All prose, without fenced code."""
+        return "\n\n".join(without_fences(cell.source) for cell in self.prose)
 
     def after(self, cell: Cell) -> Cell | None:
         following = cell.place + 1
@@ -172,7 +186,7 @@ class Page:
 
     def under(self, pattern: str) -> str | None:
         """The Markdown under the first heading that matches, up to the next of its rank."""
-        text = "\n\n".join(without_fences(cell.source) for cell in self.prose)
+        text = self.text
         match = re.search(rf"^(#{{1,6}}) +[^\n]*(?:{pattern})[^\n]*$", text, re.M | re.I)
         if match is None:
             return None

@@ -2,9 +2,10 @@
 
 import ast
 import re
+import symtable
 from collections.abc import Iterator
 
-from pages.page import Cell, without_fences
+from pages.page import FENCE, Cell, without_fences
 
 
 def calls(cell: Cell) -> Iterator[str]:
@@ -50,6 +51,24 @@ def imports(cell: Cell) -> Iterator[str]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             yield from (start + alias.name for alias in node.names)
+
+
+def names(source: str) -> tuple[set[str], set[str]]:
+    """The names outside functions that a cell uses, and those that it gives to other cells."""
+    cell = symtable.symtable(source, "cell", "exec")
+    given = {s.get_name() for s in cell.get_symbols() if s.is_assigned() or s.is_imported()}
+    used = {s.get_name() for s in cell.get_symbols() if s.is_referenced()}
+    tables = cell.get_children()
+    for table in tables:
+        used |= {s.get_name() for s in table.get_symbols() if s.is_global()}
+        tables += table.get_children()
+    return used, given
+
+
+def listings(cell: Cell) -> list[list[str]]:
+    """The lines of each piece of source that a cell displays by `show`."""
+    texts = [str(content) for mime, content in cell.data if mime == "text/markdown"]
+    return [listing["body"].splitlines() for t in texts for listing in FENCE.finditer(t)]
 
 
 def words(markdown: str) -> int:

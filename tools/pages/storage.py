@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from pages import HIDDEN, SOLUTION
+from pages import HIDDEN, PREDICTED, SOLUTION
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE_INFO = {  # what ipykernel says of itself, without the version of Python
@@ -18,13 +18,12 @@ LANGUAGE_INFO = {  # what ipykernel says of itself, without the version of Pytho
     "nbconvert_exporter": "python",
     "pygments_lexer": "ipython3",
 }
-# JupyterLab folds what the book hides or folds.
+# JupyterLab folds what the book hides or folds, but for answers to predictions.
 FOLDED = {
     HIDDEN: ("source_hidden", "outputs_hidden"),
     "hide-cell": ("source_hidden", "outputs_hidden"),
     "hide-input": ("source_hidden",),
     "remove-input": ("source_hidden",),
-    "hide-output": ("outputs_hidden",),
 }
 
 
@@ -49,6 +48,9 @@ def _cell_metadata(metadata: dict) -> dict:
     mystnb = dict(metadata.get("mystnb", {}))
     if SOLUTION in tags:
         mystnb |= {"code_prompt_show": "Show the solution", "code_prompt_hide": "Hide the solution"}
+    if PREDICTED in tags:
+        show, hide = "Predict first, then open the {type}", "Fold the {type}"
+        mystnb |= {"code_prompt_show": show, "code_prompt_hide": hide}
     folded = {key: True for tag in tags for key in FOLDED.get(tag, ())}
     parts = {"tags": tags, "mystnb": mystnb, "jupyter": folded}
     return {key: value for key, value in parts.items() if value}

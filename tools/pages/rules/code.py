@@ -1,15 +1,16 @@
 """Rules about what the code of a page may do."""
 
 import ast
+import builtins
 import io
 import re
 import tokenize
 from itertools import pairwise
 
-from pages import HIDDEN, INSTALL_CELL, MEASURED_FIGURE, SOLUTION
+from pages import FOLDS, HIDDEN, INSTALL_CELL, MEASURED_FIGURE, PREDICTED, SOLUTION
 from pages.book import Book
 from pages.page import Cell, Page
-from pages.reading import assertions, calls, imports
+from pages.reading import assertions, calls, imports, names
 from pages.rules.registry import Found, cell_rule, rule
 
 
@@ -115,8 +116,7 @@ def no_trailing_semicolon(cell: Cell):
 def tags(page: Page, book: Book) -> Found:
     """A tag or comment of nbval's or Jupyter's can excuse a cell from being run or compared. A
     figure drawn from live measurements has its reason in exceptions.toml."""
-    folds = {"hide-cell", "hide-input", "hide-output", "remove-input"}
-    known = {HIDDEN, SOLUTION, MEASURED_FIGURE} | folds
+    known = {HIDDEN, SOLUTION, MEASURED_FIGURE, PREDICTED} | FOLDS
     for cell in page.cells:
         for tag in cell.tags:
             if tag not in known:
@@ -126,6 +126,21 @@ def tags(page: Page, book: Book) -> Found:
         marks = r"^\s*#+\s*((?:NBVAL|PYTEST_VALIDATE)_\w+)\s*$"
         for mark in re.findall(marks, cell.source, re.M) if cell.is_code else ():
             yield cell, f"the comment {mark} changes what nbval checks"
+
+
+@rule()
+def names_in_sight(page: Page, book: Book) -> Found:
+    """A reader finds on the page where a name comes from: what a cell in sight uses is imported or
+    assigned there, or in one in sight before it. A solution may also use what solutions before it
+    define. Other hidden and folded cells use what they like and give nothing to those in sight."""
+    known, solved = set(dir(builtins)), set()
+    for cell in page.code:
+        solution = SOLUTION in cell.tags
+        if cell.tree and (solution or cell.in_sight):
+            used, given = names(cell.source)
+            known, solved = (known, solved | given) if solution else (known | given, solved)
+            if missing := used - known - (solved if solution else set()):
+                yield cell, f"no cell in sight defines {', '.join(sorted(missing))}"
 
 
 @rule()

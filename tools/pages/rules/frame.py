@@ -3,9 +3,9 @@
 import ast
 import re
 
-from pages import EXERCISE, HEAD, KINDS, LESSON, LOOKUP, OVERVIEW, SOLUTION, STUDY
+from pages import EXERCISE, HEAD, KINDS, LESSON, LOOKUP, OVERVIEW, PREDICTED, SOLUTION, STUDY
 from pages.book import Book
-from pages.page import Cell, Page
+from pages.page import Cell, Page, read
 from pages.reading import assertions, calls
 from pages.rules.registry import PLACED, Found, cell_rule, rule
 
@@ -30,10 +30,26 @@ def file_name(page: Page, book: Book) -> Found:
         if page.stem[0].isdigit():
             yield None, f"{page.stem!r} begins with a number, but the page has no section"
     elif page.stem != section.stem:
-        number = section.stem.removesuffix(section.slug)
-        if page.kind in (LESSON, HEAD) or not number or not page.stem.startswith(number):
-            other = f", or {number}… for a study" if number else ""
-            yield None, f"{page.stem!r} stands at section {page.section}: {section.stem}{other}"
+        study = f"{section.stem.removesuffix(section.slug)}study-"
+        if page.kind in (LESSON, HEAD) or not page.stem.startswith(study):
+            yield None, (
+                f"{page.stem!r} stands at section {page.section}: {section.stem}, or"
+                f" {study}… for a study beside it"
+            )
+
+
+@rule(STUDY, texts=True)
+def study_beside(page: Page, book: Book) -> Found:
+    """A study is found from its section's page: there a sentence with the finding links to it, and
+    in _toc.yml it stands under that page, among its `sections`."""
+    section = book.sections.get(page.section)
+    if section is None or page.stem == section.stem:
+        return
+    lesson = next((p for p in book.pages if p.stem == section.stem), None)
+    if page.stem not in book.children.get(section.stem, ()):
+        yield None, f"not among the sections of book/{section.stem} in _toc.yml"
+    if lesson is None or not re.search(rf"\]\({page.stem}\.(?:ipynb|md)[)#]", read(lesson).text):
+        yield None, f"no link to it on the page of its section, {section.stem}"
 
 
 @rule(texts=True)
@@ -127,24 +143,37 @@ def shows_package(page: Page, book: Book) -> Found:
         yield None, "no assertion that own lines and package agree (allclose, equal, …)"
 
 
-@rule(LESSON, STUDY, OVERVIEW)
+PREDICTIONS = {LESSON: (2, 4), OVERVIEW: (2, 4), STUDY: (1, 4)}
+
+
+@rule()
 def predict(page: Page, book: Book) -> Found:
     """Who has guessed remembers the answer. `**Predict.** …?` begins a line of text; the next cell
-    answers visibly; that cell or the hidden one after it asserts."""
+    answers, its output folded in the book (tag hide-output) until the reader opens it; a hidden
+    cell after it asserts, where it gives nothing away."""
     lines = [len(re.findall(r"^\*\*Predict\b", cell.source, re.M)) for cell in page.prose]
-    low = 1 if page.kind == STUDY else 3
-    if not low <= sum(lines) <= 5:
-        yield None, f"{sum(lines)} lines that start with **Predict**, expected {low} to 5"
+    low, high = PREDICTIONS.get(page.kind, (0, 4))
+    if not low <= sum(lines) <= high:
+        yield None, f"{sum(lines)} lines that start with **Predict**, expected {low} to {high}"
+    answers = []
     for cell, count in zip(page.prose, lines, strict=True):
         if count == 0:
             continue
         if count > 1:
             yield cell, "two predictions in one cell: each is followed by the cell that answers it"
         answer = page.after(cell)
+        answers.append(answer)
         if answer is None or not answer.is_code or answer.hidden or not answer.outputs:
             yield cell, "after a prediction comes the visible cell that answers it, with an output"
-        elif not any(assertions(following) for following in page.code_from(answer)):
-            yield answer, "nothing asserts the answer to the prediction before the next text"
+        elif PREDICTED not in answer.tags:
+            yield answer, f"answers a prediction, so its output is folded: the tag {PREDICTED}"
+        elif assertions(answer):
+            yield answer, "an assertion in sight gives the answer away: into a hidden cell after it"
+        elif not any(c.hidden and assertions(c) for c in page.code_from(answer)):
+            yield answer, "no hidden cell asserts the answer to the prediction before the next text"
+    for cell in page.code:
+        if PREDICTED in cell.tags and cell not in answers:
+            yield cell, f"the tag {PREDICTED} is for the cell right after a prediction"
 
 
 @rule(LESSON)
