@@ -102,7 +102,7 @@ class TestRegistry:
     def test_four_ways_to_begin_differ_in_warm_up_and_norms_alone(self, kind):
         names = ("none", "no-warmup", "pre-norm", "pre-norm-no-warmup")
         made = [EXPERIMENTS[f"{kind}-{name}"].resolve() for name in names]
-        assert [m.training.steps for m in made] == [500] * 4
+        assert [m.training.steps for m in made] == [600] * 4
         assert [m.training.warmup for m in made] == [True, False, True, False]
         assert [m.model.norm for m in made] == ["post", "post", "pre", "pre"]
 

@@ -34,14 +34,14 @@ def words(ax):
 
 
 class TestPicture:
-    def test_strips_are_the_memory_averaged_in_eights(self, translator, picture):
+    def test_strips_are_the_memory_averaged_to_16_numbers(self, translator, picture):
         memory = [memory_of(translator, numbers.spell(n, "en")) for n in (342, 346)]
         swapped = memory[0].clone()
         swapped[5] = memory[1][5]
         for ax, shown in zip(picture.axes, (memory[0], swapped), strict=True):
             assert len(ax.images) == 7
             for image, vector in zip(ax.images, shown, strict=True):
-                expected = vector.reshape(16, 8).mean(1)
+                expected = vector.reshape(16, 2).mean(1)
                 np.testing.assert_allclose(image.get_array()[:, 0], expected, rtol=1e-5)
 
     def test_only_the_swapped_strip_differs(self, picture):

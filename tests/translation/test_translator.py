@@ -142,4 +142,5 @@ def test_one_text_in_place_of_a_list_is_refused():
 
 
 def test_its_repr_is_one_line_with_kind_and_sizes(translator):
-    assert repr(translator) == "Translator(Transformer, 976,384 parameters, vocab_size=420)"
+    size = sum(weight.numel() for weight in translator.model.parameters())
+    assert repr(translator) == f"Translator(Transformer, {size:,} parameters, vocab_size=420)"

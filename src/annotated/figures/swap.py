@@ -15,13 +15,15 @@ from annotated.data import numbers
 from annotated.figures.style import GREY, ORANGE, figure, style
 from annotated.translation import Translator
 
+CELLS = 16  # of a strip
+
 
 def swap_picture(translator: Translator, number: int, other: int) -> Figure:
     """Two memories as strips, alike but for one vector, and what each says.
 
-    A column is one memory vector, its d_model numbers averaged in eights to
-    be seen: purple is negative, orange positive. Raises ValueError for
-    numbers that are not one piece apart.
+    A column is one memory vector, neighbours of its d_model numbers averaged
+    so that 16 are left to be seen: purple is negative, orange positive. Raises
+    ValueError for numbers that are not one piece apart.
     """
     case = swap_case(translator, number, other)
     if case is None:
@@ -50,7 +52,7 @@ def draw_memory(ax: Axes, memory: Tensor, pieces: Sequence[str], place: int | No
 
     The strip at `place` is framed; `pieces` are m words.
     """
-    cells = memory.unflatten(1, (-1, 8)).mean(-1)
+    cells = memory.unflatten(1, (CELLS, -1)).mean(-1)
     limit = float(cells.abs().max())
     for i, (row, piece) in enumerate(zip(cells, pieces, strict=True)):
         here = i == place
