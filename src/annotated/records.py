@@ -191,6 +191,11 @@ def as_metrics(found: Mapping[str, Number]) -> dict[str, Metric]:
     return {name: Metric(value) for name, value in found.items()}
 
 
+def rounded(value: Any) -> Any:
+    """Five digits of what was measured; counts, and None, stay as they are."""
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
 def check(where: object, field: str, value: Any) -> None:
     """Raise ValueError that begins with `where` if a record's field can't have that value."""
     kind = get_type_hints(Record, include_extras=True)[field]

@@ -89,7 +89,8 @@ class TestConfig:
                 "two numbers of at least 0 and less than 1",
             ),
             ("average", [2**63], "less than 2^63"),
-            ("micro_batches", [25_001], "at most batch_tokens, 25000"),
+            ("batch_tokens", [1], "at least 2, a token and EOS"),
+            ("micro_batches", [12_501], "at most half of batch_tokens, 25000"),
         ],
     )
     def test_what_no_training_can_have_is_named_with_what_is_expected(
@@ -102,7 +103,7 @@ class TestConfig:
 
     def test_the_least_that_a_training_can_have(self):
         config = TrainingConfig(
-            label_smoothing=0.0, length_noise=0.0, betas=(0.0, 0.0), batch_tokens=7, micro_batches=7
+            label_smoothing=0.0, length_noise=0.0, betas=(0.0, 0.0), batch_tokens=7, micro_batches=3
         )
         assert config.betas == (0.0, 0.0)
 

@@ -290,7 +290,7 @@ class TestAnotherVersion:
     @pytest.mark.parametrize("version", [0, 1, 3, None, "2", [2]])
     def test_another_layout_is_named(self, saved, version):
         path = edit(saved[0], lambda config: config.update(version=version))
-        said = f"{path} has version {version}; this package reads version 2"
+        said = f"{path} has version {version!r}; this package reads version 2"
         assert error_of(saved[0]) == said
 
     def test_a_field_that_this_version_lacks_is_named(self, saved):

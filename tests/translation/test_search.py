@@ -136,7 +136,6 @@ class TestAgainstRecomputation:
                 log_p = model(row[None], target)[0].log_softmax(-1)
                 total = float(log_p[range(len(said)), said].sum())
                 assert hypothesis.log_probability == pytest.approx(total, abs=1e-10)
-                assert hypothesis.score == hypothesis.log_probability
                 early += len(said) < longest
         assert early > 5
 
@@ -147,7 +146,7 @@ class TestLength:
         expected = probability_of_always(model, 2)
         for hypothesis in greedy_search(model, ragged([5, 2, 7], model.config)):
             assert_same(hypothesis, [], expected)
-            assert hypothesis.score == hypothesis.log_probability < 0
+            assert hypothesis.log_probability < 0
 
     @pytest.mark.parametrize("extra", [0, 1, 5])
     def test_a_model_that_never_does_stops_at_its_own_length_plus_the_extra(self, extra):
@@ -237,7 +236,7 @@ class TestAgainstATable:
         found = greedy_search(model, torch.tensor([[3, 3], [4, 4], [5, 5]]))
         assert [h.tokens for h in found] == [[self.A], [], [self.C, self.D, self.C]]
         for hypothesis, p in zip(found, (0.6 * 0.5, 0.9, 0.7 * 0.8 * 0.4), strict=True):
-            assert hypothesis.score == pytest.approx(math.log(p), abs=1e-6)
+            assert hypothesis.log_probability == pytest.approx(math.log(p), abs=1e-6)
 
     def test_bos_first_then_its_own_words_and_nothing_after_the_end(self, model):
         greedy_search(model, torch.tensor([[3, 3], [4, 4], [5, 5]]))
@@ -252,14 +251,14 @@ class TestAgainstATable:
     def test_the_limit_cuts_without_eos(self, model):
         found = greedy_search(model, torch.tensor([[5, 0], [5, 5]]), extra_length=0)
         assert [h.tokens for h in found] == [[self.C], [self.C, self.D]]
-        assert found[0].score == pytest.approx(math.log(0.7), abs=1e-6)
+        assert found[0].log_probability == pytest.approx(math.log(0.7), abs=1e-6)
         assert model.capacity >= 2
 
     def test_results_are_plain_python(self, model):
         for hypothesis in greedy_search(model, torch.tensor([[3, 3], [4, 4]])):
             assert isinstance(hypothesis, Hypothesis)
             assert all(type(token) is int for token in hypothesis.tokens)
-            assert type(hypothesis.log_probability) is type(hypothesis.score) is float
+            assert type(hypothesis.log_probability) is float
 
 
 class TestTheModel:

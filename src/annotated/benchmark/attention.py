@@ -19,7 +19,7 @@ from annotated import paper
 from annotated.contenders import additive_attention
 from annotated.jobs import Job
 from annotated.model import scaled_dot_product_attention
-from annotated.records import Record, Row, as_metrics
+from annotated.records import Record, Row, as_metrics, rounded
 
 LENGTHS = (16, 32, 64, 128, 256, 512)
 ROUNDS = 25
@@ -123,7 +123,7 @@ def measure(lengths: Sequence[int], rounds: int, seed: int) -> list[Row]:
         }
         points += [
             {"length": n, "backward": int(back)}
-            | {name: _short(taken[n, back, name]) for name in FUNCTIONS}
+            | {name: rounded(taken[n, back, name]) for name in FUNCTIONS}
             for n in lengths for back in (False, True)
         ]
     return points
@@ -163,12 +163,9 @@ def memory(lengths: Sequence[int], seed: int) -> list[Row]:
 def _quartiles(name: str, values: Sequence[float] | None) -> Row:
     low, middle, high = quantiles(values, n=4, method="inclusive") if values else 3 * [None]
     return {
-        name: _short(middle), f"{name}_quartile_1": _short(low), f"{name}_quartile_3": _short(high),
+        name: rounded(middle),
+        f"{name}_quartile_1": rounded(low), f"{name}_quartile_3": rounded(high),
     }
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
 
 
 def record(job: Job) -> Record:

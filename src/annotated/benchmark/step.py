@@ -24,7 +24,7 @@ from annotated.benchmark.flops import work
 from annotated.data.batches import Batch, batch_plan, collate
 from annotated.jobs import Job, Unavailable
 from annotated.model import Transformer, TransformerConfig
-from annotated.records import Metric, Record, as_metrics
+from annotated.records import Metric, Record, as_metrics, rounded
 from annotated.training import Trainer, TrainingConfig
 
 # A log-normal length of the source, in pieces without EOS, and a log-normal ratio of target to
@@ -381,17 +381,12 @@ def as_record(job: Job, steps: Steps, rate: Rate) -> Record:
     return job.record(
         recipe=None,
         precision=steps.precision,
-        seconds=_short(sum(row["seconds"] for rows in tables.values() for row in rows)),
+        seconds=rounded(sum(row["seconds"] for rows in tables.values() for row in rows)),
         tokens_per_update=round(sum(s.target_tokens for s in steps.samples) / len(steps.samples)),
-        metrics={"step_seconds": Metric(_short(middle), spread=(_short(first), _short(third)))}
-        | as_metrics({name: _short(value) for name, value in metrics.items()}),
+        metrics={"step_seconds": Metric(rounded(middle), spread=(rounded(first), rounded(third)))}
+        | as_metrics({name: rounded(value) for name, value in metrics.items()}),
         tables={
-            name: [{column: _short(value) for column, value in row.items()} for row in rows]
+            name: [{column: rounded(value) for column, value in row.items()} for row in rows]
             for name, rows in tables.items()
         },
     )
-
-
-def _short(value: float | int) -> float | int:
-    """Five digits of what was measured; counts stay whole."""
-    return float(f"{value:.5g}") if isinstance(value, float) else value

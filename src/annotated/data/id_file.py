@@ -76,11 +76,10 @@ class IdPairs(Sequence):
     """The pairs in a file of `write_ids`, each read where it lies when it is asked for.
 
     `lengths` (pairs, 2) has how many ids each source and target has; it lies on disk too. Raises
-    ValueError that names a file that is damaged, cut short or of another version. `check=False`
-    leaves out the hash, for which all of the file is read once.
+    ValueError that names a file that is damaged, cut short or of another version.
     """
 
-    def __init__(self, path: str | PathLike[str], *, check: bool = True) -> None:
+    def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         if not self.path.is_file():
             raise ValueError(f"there is no file of ids at {self.path}")
@@ -91,7 +90,7 @@ class IdPairs(Sequence):
         size = index + _ENTRY.itemsize * count
         if len(raw) != size:
             raise ValueError(f"{self.path} is damaged: it has {len(raw)} bytes, expected {size}")
-        if check and sha256(raw[_HEADER.size :].data).digest() != wanted:
+        if sha256(raw[_HEADER.size :].data).digest() != wanted:
             raise ValueError(f"{self.path} is damaged: its SHA-256 is not the one in its header")
         self._ids = raw[_HEADER.size : ids_end].view(dtype)
         entries = raw[index:].view(_ENTRY)

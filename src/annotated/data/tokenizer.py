@@ -63,12 +63,14 @@ class Tokenizer:
         tokenizer = cls(_merges(bpe.to_str()))
         if tokenizer.vocab_size != size:
             possible = tokenizer.vocab_size - size + merges
-            raise ValueError(f"merges must be at most {possible} for these texts, not {merges}")
+            raise ValueError(
+                f"merges (setting task.merges) is {merges}; these texts have at most {possible}"
+            )
         return tokenizer
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Tokenizer":
-        """From a file that `save` wrote; any other raises a ValueError that names it."""
+        """From a file of `to_json`; any other raises a ValueError that names it."""
         try:
             text = Path(path).read_text(encoding="utf-8")
             tokenizer = cls(_merges(text))
@@ -81,16 +83,12 @@ class Tokenizer:
             if isinstance(error, OSError):
                 reason = error.strerror or reason
             raise ValueError(
-                f"{path} is no tokenizer: expected a file written by Tokenizer.save ({reason})"
+                f"{path} is no tokenizer: expected the JSON of Tokenizer.to_json ({reason})"
             ) from None
 
     def to_json(self) -> str:
         """The whole tokenizer, in the format of the tokenizers library."""
         return self._bpe.to_str(pretty=True) + "\n"
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Writes `to_json` as one file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
 
     @property
     def vocab_size(self) -> int:

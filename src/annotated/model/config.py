@@ -36,7 +36,7 @@ class TransformerConfig:
     positions: str = "sinusoidal"
     max_length: int | None = None  # longest input, of learned positions only
     norm: str = "post"  # normalise after the sum, or before a sub-layer: pre
-    attention: str = "scaled-dot-product"  # a name in ATTENTIONS
+    attention: str = "scaled-dot-product"  # or one added to ATTENTIONS
     attention_bias: bool = False  # biases in the projections of attention
     attention_dropout: float = 0.0  # share of attention weights dropped
     activation: str = "relu"  # of the feed-forward networks; or gelu, silu

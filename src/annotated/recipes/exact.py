@@ -135,7 +135,7 @@ class Numbers(ExactTask):
     target: str = "de"
     # examples in the training set, drawn from the seed
     count: int = 60_000
-    # n // 1000 of numbers never trained on; tests draw from them alone
+    # thousands never trained on ((7, 20): 7 000-7 999, 20 000-20 999); tested alone
     thousands: tuple[int, ...] = ()
     # most digits of a number that is trained on or tested
     digits: int = len(numbers.DIGIT_WEIGHTS)
@@ -235,4 +235,4 @@ class Copying(ExactTask):
         return self.examples(copying.draw(count, seed, unseen, longest=self.longest))
 
     def examples(self, drawn: Sequence[str]) -> list[Example]:
-        return [Example(*pair, len(pair[0].split())) for pair in copying.pairs(drawn)]
+        return [Example(letters, letters, len(letters.split())) for letters in drawn]

@@ -66,9 +66,10 @@ class TrainingConfig:
             self._check(name, "a whole number", type(value) is int)
             self._check(name, "at least 1", value >= 1)
             self._check(name, "less than 2^63", value < 2**63)
+        self._check("batch_tokens", "at least 2, a token and EOS", self.batch_tokens >= 2)
         self._check(
-            "micro_batches", f"at most batch_tokens, {self.batch_tokens}",
-            self.micro_batches <= self.batch_tokens,
+            "micro_batches", f"at most half of batch_tokens, {self.batch_tokens}",
+            2 * self.micro_batches <= self.batch_tokens,
         )
         for name, expected, right in (
             ("length_noise", "at least 0", lambda x: x >= 0),

@@ -137,7 +137,7 @@ def read_config(folder: str | Path) -> Config:
     document: dict = read_document(path, dict)
     version = document.get("version")
     if version != VERSION:
-        raise ValueError(f"{path} has version {version}; this package reads version {VERSION}")
+        raise ValueError(f"{path} has version {version!r}; this package reads version {VERSION}")
     config: Config = converted(document, Config, path)
     if sealed(document) != document:
         raise ValueError(f"{path} is damaged: its SHA-256 is not the one in it")

@@ -15,16 +15,11 @@ class Hypothesis:
     """A translation: its ids, and the sum of their log-probabilities.
 
     `tokens` are without BOS and EOS; `log_probability` includes EOS where
-    the model said it. `score` is what a search ranks by.
+    the model said it.
     """
 
     tokens: list[int] = field(default_factory=list)
     log_probability: float = 0.0
-
-    @property
-    def score(self) -> float:
-        """With α = 0 there is no length penalty."""
-        return self.log_probability
 
 
 @torch.inference_mode()
