@@ -318,6 +318,12 @@ class TestUnseen:
         }
         assert book.batch_of(found).source.shape == (60, 9)
 
+    def test_a_batch_of_them_is_that_of_the_same_numbers(self, book):
+        found, batch = book.unseen_batch(7, seed=5, keep=book.ends_like_ours)
+        assert found == book.unseen(7, seed=5, keep=book.ends_like_ours)
+        assert batch.source.equal(book.batch_of(found).source)
+        assert len(book.unseen_batch()[0]) == 300
+
     @pytest.mark.parametrize("number, like", [(342, False), (1342, True), (1340, False)])
     def test_ours_itself_lacks_the_thousands(self, book, number, like):
         assert book.ends_like_ours(number) == like

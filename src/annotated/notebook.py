@@ -107,6 +107,13 @@ class BookModel:
             raise ValueError(f"count is {count}; expected 1 to {len(found)}")
         return found
 
+    def unseen_batch(
+        self, count: int = 300, seed: int = 0, keep: Callable[[int], bool] = lambda number: True
+    ) -> tuple[list[int], Batch]:
+        """So many unseen numbers, and the same as one batch: what pages measure over."""
+        numbers = self.unseen(count, seed, keep)
+        return numbers, self.batch_of(numbers)
+
     def ends_like_ours(self, number: int) -> bool:
         """Whether thousands stand before an end cut like ours: "hundred and tens-unit".
 

@@ -29,6 +29,11 @@ def tree(tmp_path):
         "  - file: book/03-2-1-scaled-dot-product-attention\n"
     )
     (tmp_path / "book" / "index.md").write_text("---\nbook:\n  kind: other\n---\n# The book\n")
+    (tmp_path / "book" / "learn.toml").write_text(
+        'path = ["index", "03-2-1-scaled-dot-product-attention", "notes"]\n'
+        '[terms]\nindex = ["book"]\n03-2-1-scaled-dot-product-attention = []\n'
+        'notes = ["mask", "layer norm/LayerNorm"]\n05-4-regularization = ["dropout"]\n'
+    )
     exceptions = tmp_path / "exceptions.toml"
     exceptions.write_text("")
     return Book(root=tmp_path, exceptions=exceptions)

@@ -44,8 +44,13 @@ PAGE = (
     hidden("assert os.getpid() > 1"),
     text("The weights of each query sum to one."),
     hidden("assert torch.allclose(weights.sum(-1), torch.ones(5))"),
+    text("**Predict.** Is any weight negative?"),
+    code("print((weights < 0).any().item())", tags=["hide-output"]),
+    hidden("assert (weights > 0).all()"),
 )
-PROSE, SOURCE, PRINT, FIRST, SECOND, MEASURED, LAST = 1, 3, 4, 5, 7, 9, 12  # places
+PROSE, IMPORTS, SOURCE, PRINT, FIRST, SECOND, MEASURED, LAST, ANSWER = (  # places
+    1, 2, 3, 4, 5, 7, 9, 12, 14,
+)
 
 
 def stripped(cells):
@@ -138,6 +143,26 @@ def warning(cells):
     cells[PRINT].source += "\nimport warnings\nwarnings.warn('old')"
 
 
+def unfolded_answer(cells):
+    del cells[ANSWER].metadata["tags"]
+
+
+def answer_given_away(cells):
+    cells[ANSWER].source += "\nassert (weights > 0).all()"
+
+
+def unasserted_answer(cells):
+    del cells[ANSWER + 1]
+
+
+def name_out_of_sight(cells):
+    cells[IMPORTS].metadata |= {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
+
+
+def rate_without_per(cells):
+    cells[PROSE].source += " It reads tokens a second."
+
+
 def ignored_cell(cells):
     cells[PRINT].metadata.tags = ["nbval-ignore-output"]
 
@@ -151,6 +176,11 @@ BROKEN = {
     swallowed_failure: {"no-swallowed-exception"},
     suppressed_failure: {"no-swallowed-exception"},
     emptied_hidden_cell: {"hidden-asserts"},
+    unfolded_answer: {"predict"},
+    answer_given_away: {"predict"},
+    unasserted_answer: {"predict"},
+    name_out_of_sight: {"names-in-sight"},
+    rate_without_per: {"per"},
     changed_prose_number: {"numerals"},
     changed_number: {"Cell 3"},
     lost_output: {"Cell 2"},

@@ -20,6 +20,8 @@ from building import (
 )
 from nbformat import v4
 from pages import HIDDEN, INSTALL_CELL, PREDICTED, numerals
+from pages.learn import minutes
+from pages.page import read
 from pages.rules import BOOK_RULES, RULES, check
 from pages.rules.registry import NEWER, rule
 
@@ -293,6 +295,19 @@ BREAKS = {
         [*exercise(1, solution()), *exercise(2, solution("x = 1"))],
     ],
     "solutions-folded": [[code("x = 1\nassert x", tags=["solution"])]],
+    "terms": [
+        [text("Without a mask.")],
+        [text("Masks, and")],
+        [text("A layer\nnorm")],
+        [text("A LayerNorm here")],
+        [text("Some dropout.")],
+        [text("Some dropout, [here](notes.ipynb).")],
+    ],
+    "per": [
+        [text("One vector a piece.")],
+        [text("It reads 40 tokens a\nsecond.")],
+        [text("ten multiplications a step")],
+    ],
     "headings": [
         [text("## The *softmax* 🎉")],
         [text("## Dividing by $\\sqrt{d_k}$")],
@@ -406,6 +421,11 @@ KEEPS = {
     ],
     "exercises": [[*exercise(1, solution()), *exercise(2, code("y = 1"), solution())]],
     "solutions-folded": [[solution()]],
+    "terms": [
+        [text("The `mask` and $mask$, unmasked, [a mask](notes.ipynb), layer and norm.")],
+        [text("Some dropout, [here](05-4-regularization.ipynb#place).")],
+    ],
+    "per": [[text("One vector per piece; 40 tokens, a second time; pieces a model reads.")]],
     "headings": [[text("## Learned or sinusoidal – no difference?\n\n```python\n# $x\n```")]],
     "links": [
         [text("[a](index.md) [b](#here) [c](https://a.b/c.md) [d](notes.ipynb#e) {doc}`index`")],
@@ -795,6 +815,60 @@ def test_an_exception_says_where_and_why(tree, entry):
     tree.exceptions.write_text(entry)
     with pytest.raises(ValueError, match="a page, a value or cell, and a reason"):
         tree.allows("numeral", "notes", "150")
+
+
+@pytest.fixture
+def learn(tree):
+    """The three pages of the tree's Learn path, with the words that they explain."""
+    tree.exceptions.write_text("")
+    (tree.folder / "index.md").write_text("---\nbook: {kind: other}\n---\n# The book\n")
+    store(tree.folder / f"{LESSON}.ipynb", text("# Mine"), book=ABOUT[LESSON])
+    store(tree.folder / "notes.ipynb", text("# Notes\n\nA mask, a layer norm."))
+    return tree
+
+
+def path_findings(tree):
+    for name in ("learn_pages", "_listed"):
+        tree.__dict__.pop(name, None)
+    return [message for _, message in BOOK_RULES["learn-path"](tree)]
+
+
+def test_the_learn_path_is_there_and_walked_in_two_hours(learn):
+    assert path_findings(learn) == []
+    store(learn.folder / "notes.ipynb", text("word " * (128 * 200)))
+    assert path_findings(learn) == []  # a page takes a minute at least
+    store(learn.folder / "notes.ipynb", text("word " * (129 * 200)))
+    assert path_findings(learn) == ["the path takes 131 minutes, at most 130"]
+    (learn.folder / "notes.ipynb").unlink()
+    assert path_findings(learn) == ["notes is on the path, but not in the book"]
+    learn.exceptions.write_text('unfinished = ["notes"]')
+    assert path_findings(learn) == []
+
+
+def test_a_page_has_the_terms_that_it_explains(learn):
+    notes = learn.folder / "notes.ipynb"
+    assert [f for f in check([notes], learn) if f.rule == "terms"] == []
+    store(notes, text("# Notes\n\nMasks."))
+    (finding,) = [f for f in check([notes], learn) if f.rule == "terms"]
+    assert "'layer norm/LayerNorm' is explained here" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("cells", "count"),
+    [
+        ([text("word " * 200)], 1),
+        ([text("word " * 500)], 2),
+        ([text("word " * 520)], 3),
+        ([short(18)] * 2, 3),
+        ([listing(23), code("show(f)", shown(text_markdown="```python\n\n\n```"))], 2),
+        ([FIGURE] * 5, 2),
+        ([code("plot()", picture(), alt=ALT, tags=["hide-input"])] * 5, 2),
+        ([text("![A picture of seven bars](swap.png)")] * 6, 3),
+        ([hidden("x = 1", picture()), solution("x", picture()), FOLDED] * 20, 1),
+    ],
+)
+def test_minutes_are_counted(tree, cells, count):
+    assert minutes(read(store(tree.folder / "notes.ipynb", *cells))) == count
 
 
 def test_tree_size(tree):

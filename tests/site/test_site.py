@@ -111,6 +111,36 @@ def test_strip_lights_one_station(html, page):
     assert lit == [1] * len(strips)
 
 
+def test_the_learn_path_leads_from_page_to_page(html):
+    """The list on the front page, each page's foot, the minutes under each title: all agree."""
+    listed = soup(html / "book/index.html").select("ol.learn-path > li")
+    assert len(listed) > 6
+    address, last = listed[0].a["href"], len(listed)
+    for place, item in enumerate(listed, start=1):
+        assert address == item.a["href"]
+        page = soup(html / "book" / address)
+        assert item.a.get_text() in page.h1.get_text()
+        (minutes,) = page.select("h1 + p.minutes")
+        place_said = minutes.get_text().split(" · ")[0]
+        assert place_said == f"Learn, {place} of {last}"
+        assert re.search(r"about \d+ minutes?", minutes.get_text())[0] in item.get_text()
+        (foot,) = page.select("p.learn-foot")
+        assert foot.get_text().startswith(f"{place_said} · ")
+        address = foot.a["href"] if foot.a else None
+    assert address is None
+    total = sum(int(re.search(r"about (\d+)", item.get_text())[1]) for item in listed)
+    assert f"{last} pages, about {total} minutes" in soup(html / "book/index.html").get_text()
+
+
+def test_answers_to_predictions_are_folded(html, page):
+    for predict in soup(html / f"{page}.html").select("article p.predict"):
+        assert predict.get_text().startswith("Predict.")
+    for cell in soup(html / f"{page}.html").select("div.cell.tag_hide-output"):
+        (folded,) = cell.select("details.below-input")
+        assert "open" not in folded.attrs and folded.select_one(".cell_output")
+        assert folded.p.get_text() == "Predict first, then open the output"
+
+
 # In a browser
 
 

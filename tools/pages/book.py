@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from pages.page import Page, read
+
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = {"numeral": "value", "measured-figure": "cell"}  # what an exception is about
 
@@ -62,6 +64,31 @@ class Book:
             for entry in self._toc
             if "file" in entry and "sections" in entry
         }
+
+    def page(self, document: str) -> Page | None:
+        """The page of a document such as book/index; None if there is no such file."""
+        paths = (self.root / f"{document}.{suffix}" for suffix in ("ipynb", "md"))
+        return next((read(path) for path in paths if path.is_file()), None)
+
+    @cached_property
+    def _learn(self) -> dict[str, Any]:
+        return tomllib.loads((self.folder / "learn.toml").read_text(encoding="utf-8"))
+
+    @property
+    def learn(self) -> list[str]:
+        """The stems of the Learn path's pages in order, also of those not yet written."""
+        return self._learn["path"]
+
+    @cached_property
+    def learn_pages(self) -> list[Page]:
+        """The pages of the Learn path that are in the book."""
+        names = [f"book/{stem}" for stem in self.learn]
+        return [page for n in names if n in self.toc and (page := self.page(n))]
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """Term -> the stem of the page that explains it."""
+        return {term: page for page, terms in self._learn["terms"].items() for term in terms}
 
     @cached_property
     def sections(self) -> Mapping[str, Any]:

@@ -71,6 +71,12 @@ def listings(cell: Cell) -> list[list[str]]:
     return [listing["body"].splitlines() for t in texts for listing in FENCE.finditer(t)]
 
 
+def said(markdown: str) -> str:
+    """The text that is the author's own words: no code, formulas, links or images."""
+    text = re.sub(r"\$\$.*?\$\$|\$[^$\n]+\$", " ", without_fences(markdown), flags=re.S)
+    return re.sub(r"`[^`]*`|!?\[[^\]]*\]\([^)]*\)|^ *:[\w-]+:[^\n]*$", " ", text, flags=re.M)
+
+
 def words(markdown: str) -> int:
     """Words of prose: no fenced code, formulas, addresses or markup."""
     text = re.sub(r"\$\$.*?\$\$|\$[^$\n]+\$", " ", without_fences(markdown), flags=re.S)

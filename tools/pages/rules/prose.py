@@ -5,8 +5,10 @@ import unicodedata
 from pathlib import Path
 
 from pages.book import Book
+from pages.learn import LONGEST, minutes
 from pages.numerals import unshown
 from pages.page import Page, without_fences
+from pages.reading import said
 from pages.rules.registry import Found, book_rule, rule
 
 BOXES = (
@@ -93,6 +95,61 @@ def numerals(page: Page, book: Book) -> Found:
         if not book.allows("numeral", page.stem, value):
             where = "neither in its section nor beside a word that stands near it"
             yield cell, f"{numeral.text!r} is printed {where}"
+
+
+@rule(texts=True)
+def terms(page: Page, book: Book) -> Found:
+    """No term is used before the page of the Learn path that explains it (book/learn.toml); one
+    that is explained beside the path is used where a link leads there."""
+    if page.stem not in book.learn:
+        return
+    here = book.learn.index(page.stem)
+    for term, home in book.terms.items():
+        pattern = rf"\b(?:{term.replace('/', '|')})(?:s|es)?\b"
+        texts = {cell.place: " ".join(said(cell.source).split()) for cell in page.prose}
+        uses = [cell for cell in page.prose if re.search(pattern, texts[cell.place], re.I)]
+        if home == page.stem:
+            if not uses:
+                yield None, f"{term!r} is explained here (learn.toml), but is not in the text"
+        elif home in book.learn:
+            if uses and book.learn.index(home) > here:
+                yield uses[0], f"uses {term!r}, which {home} explains, later on the path"
+        elif uses and not re.search(rf"\]\({home}\.(?:ipynb|md)[)#]", page.text):
+            yield uses[0], f"uses {term!r} without a link to {home}, which explains it"
+
+
+COUNTED = (
+    "tokens pieces words sentences numbers pairs vectors rows columns weights scores maps lines"
+    " steps updates operations multiplications parameters bytes times minutes seconds queries keys"
+)
+PER = (
+    "second minute hour day token piece word sentence number pair vector row column step update"
+    " layer head position place page query key sub-layer batch"
+)
+
+
+@rule(texts=True)
+def per(page: Page, book: Book) -> Found:
+    """A rate is said with "per": "one vector a piece" could be any piece."""
+    counted, unit = ("|".join(names.split()) for names in (COUNTED, PER))
+    one = "|".join(name.removesuffix("s") for name in COUNTED.split())
+    pattern = rf"\b(?:{counted}|(?:one|1) (?:{one}))\s+an?\s+(?:{unit})\b"
+    for cell in page.prose:
+        for match in re.finditer(pattern, said(cell.source)):
+            yield cell, f"{' '.join(match[0].split())!r}: per, not a"
+
+
+@book_rule
+def learn_path(book: Book):
+    """The Learn path is walked in two hours and leads over pages that are there."""
+    if book.unfinished:
+        return
+    there = [page.stem for page in book.learn_pages]
+    for stem in book.learn:
+        if stem not in there:
+            yield book.folder / "learn.toml", f"{stem} is on the path, but not in the book"
+    if (total := sum(map(minutes, book.learn_pages))) > LONGEST:
+        yield book.folder / "learn.toml", f"the path takes {total} minutes, at most {LONGEST}"
 
 
 @book_rule
