@@ -26,13 +26,13 @@ def tree(tmp_path):
     (tmp_path / "tests" / "test_attention.py").write_text("def test_rows_sum_to_one():\n    ...\n")
     (tmp_path / "_toc.yml").write_text(
         "format: jb-book\nroot: book/index\nchapters:\n  - file: book/notes\n"
-        "  - file: book/03-2-1-scaled-dot-product-attention\n"
+        "  - file: book/end\n  - file: book/03-2-1-scaled-dot-product-attention\n"
     )
     (tmp_path / "book" / "index.md").write_text("---\nbook:\n  kind: other\n---\n# The book\n")
     (tmp_path / "book" / "learn.toml").write_text(
-        'path = ["index", "03-2-1-scaled-dot-product-attention", "notes"]\n'
+        'path = ["index", "03-2-1-scaled-dot-product-attention", "end"]\n'
         '[terms]\nindex = ["book"]\n03-2-1-scaled-dot-product-attention = []\n'
-        'notes = ["mask", "layer norm/LayerNorm"]\n05-4-regularization = ["dropout"]\n'
+        'end = ["mask", "layer norm/LayerNorm"]\n05-4-regularization = ["dropout"]\n'
     )
     exceptions = tmp_path / "exceptions.toml"
     exceptions.write_text("")

@@ -135,7 +135,7 @@ def per(page: Page, book: Book) -> Found:
     one = "|".join(name.removesuffix("s") for name in COUNTED.split())
     pattern = rf"\b(?:{counted}|(?:one|1) (?:{one}))\s+an?\s+(?:{unit})\b"
     for cell in page.prose:
-        for match in re.finditer(pattern, said(cell.source)):
+        for match in re.finditer(pattern, said(cell.source), re.I):
             yield cell, f"{' '.join(match[0].split())!r}: per, not a"
 
 
