@@ -48,7 +48,7 @@ def add_lines(app, doctree, docname):
         here.replace_self([steps, total])
 
     for paragraph in doctree.findall(nodes.paragraph):
-        if paragraph.children and paragraph.children[0].astext() == "Predict.":
+        if paragraph.astext().startswith("Predict."):
             paragraph["classes"].append("predict")
 
     page = book.page(docname)

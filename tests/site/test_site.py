@@ -133,8 +133,9 @@ def test_the_learn_path_leads_from_page_to_page(html):
 
 
 def test_answers_to_predictions_are_folded(html, page):
-    for predict in soup(html / f"{page}.html").select("article p.predict"):
-        assert predict.get_text().startswith("Predict.")
+    lines = [p for p in soup(html / f"{page}.html").select("article p")
+             if p.get_text().startswith("Predict.")]
+    assert all(line["class"] == ["predict"] for line in lines)
     for cell in soup(html / f"{page}.html").select("div.cell.tag_hide-output"):
         (folded,) = cell.select("details.below-input")
         assert "open" not in folded.attrs and folded.select_one(".cell_output")
