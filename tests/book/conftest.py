@@ -31,7 +31,7 @@ def tree(tmp_path):
     (tmp_path / "book" / "index.md").write_text("---\nbook:\n  kind: other\n---\n# The book\n")
     (tmp_path / "book" / "learn.toml").write_text(
         'path = ["index", "03-2-1-scaled-dot-product-attention", "end"]\n'
-        '[terms]\nindex = ["book"]\n03-2-1-scaled-dot-product-attention = []\n'
+        '[terms]\n03-2-1-scaled-dot-product-attention = []\n'
         'end = ["mask", "layer norm/LayerNorm"]\n05-4-regularization = ["dropout"]\n'
     )
     exceptions = tmp_path / "exceptions.toml"
