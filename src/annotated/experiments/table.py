@@ -13,6 +13,8 @@ DOT_PRODUCT, APPLICATIONS = (
 )
 
 NO_WARMUP, PRE_NORM = "training.warmup=false", "model.norm=pre"
+# The book's model, four times as wide.
+WIDE = "model.d_model=128", "model.d_ff=512", "model.heads=4"
 FEW = "task.count=300"  # so that 600 updates see each pair more than a hundred times
 
 # Layers, heads, d_model, and how many times as wide the feed-forward networks are.
@@ -165,6 +167,8 @@ _ALL = (
     ablation(
         "no-warmup-long", NO_WARMUP, "training.steps=2000", pages=(OPTIMIZER,), seconds=200.0,
     ),
+    ablation("wide", *WIDE, pages=(), seconds=120.0),
+    ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(), seconds=120.0),
     ablation("no-smoothing", "training.label_smoothing=0", pages=(REGULARIZATION,)),
     ablation("no-dropout", "model.dropout=0", pages=(REGULARIZATION,)),
     ablation("few", FEW, pages=(REGULARIZATION,)),
