@@ -7,7 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotated.analysis.interventions import cut_heads, hide, swap_vectors
+from annotated.analysis.interventions import (
+    cut_heads,
+    hide,
+    mute,
+    shift_positions,
+    swap_vectors,
+)
 from annotated.model import MultiHeadAttention, record_attention
 
 ENCODER = "encoder.layers.0.self_attention"
@@ -262,3 +268,42 @@ class TestSwapVectors:
         assert str(error.value) == (
             "memory is [3, 7, 5] and other [3, 11, 5]; expected the same shape"
         )
+
+
+class TestMute:
+    def test_what_is_left_of_a_sublayer_is_its_norm(self, build, batch):
+        model = build().eval()
+        layer = model.decoder.layers[1]
+        before, x = model(*batch), torch.randn(2, 5, model.config.d_model)
+        with mute(layer.feed_forward):
+            assert torch.equal(layer.sublayer_3(x, layer.feed_forward), layer.sublayer_3.norm(x))
+            assert not torch.allclose(model(*batch), before)
+        assert torch.equal(model(*batch), before)
+
+    def test_several_at_once_and_also_after_an_error(self, build, batch):
+        model = build().eval()
+        before = model(*batch)
+        with pytest.raises(RuntimeError, match="stop"), mute(model.encoder, model.decoder):
+            assert not model(*batch).any()
+            raise RuntimeError("stop")
+        assert torch.equal(model(*batch), before)
+
+
+class TestShiftPositions:
+    @pytest.mark.parametrize("use", ["source", "target"])
+    def test_one_side_counts_from_there(self, use, build, batch):
+        model = build().eval()
+        ids = dict(zip(("source", "target"), batch, strict=True))
+        other = "target" if use == "source" else "source"
+        expected, same = model.embed(ids[use], use, 3), model.embed(ids[other], other)
+        before = model(*batch)
+        with shift_positions(model, use, 3):
+            assert torch.equal(model.embed(ids[use], use), expected)
+            assert torch.equal(model.embed(ids[other], other), same)
+            assert not torch.allclose(model(*batch), before)
+        assert torch.equal(model(*batch), before)
+
+    def test_another_side_is_refused(self, build):
+        with pytest.raises(ValueError, match="use is 'memory'; expected 'source' or 'target'"):
+            with shift_positions(build(), "memory", 1):
+                pass

@@ -30,16 +30,21 @@ from annotated.variations.controls import (
     NoCausalMask,
     NoEmbeddingScale,
     NoEncoderPositions,
+    NoFeedForward,
     NoPositions,
     NoResidual,
     NoScale,
+    SmallInput,
     same_bag,
     with_control,
     with_control_metrics,
 )
 
 RECIPE = "numbers-en-de-five-digits"
-MODELS = [NoScale, NoEmbeddingScale, NoEncoderPositions, NoPositions, NoCausalMask, NoResidual]
+MODELS = [
+    NoScale, NoEmbeddingScale, SmallInput, NoEncoderPositions, NoPositions, NoFeedForward,
+    NoCausalMask, NoResidual,
+]
 CONFIG = TransformerConfig.tiny(vocab_size=13, d_model=22, d_ff=29, heads=2)
 
 
@@ -171,6 +176,28 @@ class TestNoEmbeddingScale:
     def test_logits_stay(self, plain, away):
         x = torch.randn(3, 22, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         assert torch.equal(away(NoEmbeddingScale).embedding.logits(x), plain.embedding.logits(x))
+
+
+class TestSmallInput:
+    @pytest.mark.parametrize("start", [0, 3])
+    def test_it_is_the_papers_input_divided(self, start, plain, away):
+        for ids, use in ((SOURCE, "source"), (TARGET, "target")):
+            expected = plain.embed(ids, use, start) / math.sqrt(22)
+            torch.testing.assert_close(away(SmallInput).embed(ids, use, start), expected)
+
+
+class TestNoFeedForward:
+    def test_what_is_left_is_the_norm(self, away):
+        layer = away(NoFeedForward).decoder.layers[1]
+        x = torch.randn(1, 5, 22, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        assert torch.equal(layer.sublayer_3(x, layer.feed_forward), layer.sublayer_3.norm(x))
+
+    def test_nothing_of_them_is_learned(self, away):
+        model = away(NoFeedForward)
+        model(SOURCE, TARGET).square().sum().backward()
+        grads = {name: weight.grad for name, weight in model.named_parameters()}
+        assert all((grad != 0).any() for name, grad in grads.items() if "feed_forward" not in name)
+        assert not any(grad.any() for name, grad in grads.items() if "feed_forward" in name)
 
 
 class TestNoEncoderPositions:

@@ -1,7 +1,7 @@
 """Change one part of a trained model's work, and see what it then does.
 
-Three interventions, each where its part is found: hide pieces among the
-source ids, swap vectors of a memory, cut heads of a model.
+Each where its part is found: hide pieces among the source ids, swap vectors
+of a memory, cut heads of a model, mute a part of it, shift its positions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annotated.data.batches import pad
+from annotated.model import Transformer
 from annotated.model.attention import MultiHeadAttention
 from annotated.model.evaluating import evaluating
 from annotated.translation.search import greedy_search
@@ -90,6 +91,46 @@ def cut_heads(
     finally:
         for name, weight in weights.items():
             weight.copy_(before[name])
+
+
+@contextmanager
+def mute(*parts: nn.Module) -> Iterator[None]:
+    """Silence parts of a model: inside the block each gives zeros.
+
+    A sub-layer whose f gives zeros passes on what came to it, normalised
+    (§3.1). Afterwards the parts speak again.
+    """
+    handles = [part.register_forward_hook(_zeros) for part in parts]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _zeros(module: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
+    return torch.zeros_like(output)
+
+
+@contextmanager
+def shift_positions(model: Transformer, use: str, by: int) -> Iterator[None]:
+    """Inside the block positions of one side count from `by`, not from 0.
+
+    `use` is "source" or "target". Distances between pieces stay as they are.
+    Raises ValueError for another side.
+    """
+    if use not in ("source", "target"):
+        raise ValueError(f"use is {use!r}; expected 'source' or 'target'")
+    embed = model.embed
+
+    def shifted(ids, side, start=0):
+        return embed(ids, side, start + by if side == use else start)
+
+    model.embed = shifted  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del model.embed
 
 
 def check_cut(

@@ -134,6 +134,11 @@ _ALL = (
         "no-embedding-scale", "the factor √d_model of embeddings (§3.4)", model="NoEmbeddingScale",
     ),
     control(
+        "small-input", "the factor √d_model of embeddings, and positions divided by it (§3.4)",
+        model="SmallInput",
+    ),
+    control("no-feed-forward", "the feed-forward networks (§3.3)", model="NoFeedForward"),
+    control(
         "no-encoder-positions", "the encoder's positions (§3.5)", model="NoEncoderPositions",
     ),
     control("no-positions", "the positions of both sides (§3.5)", model="NoPositions"),

@@ -7,6 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 BLUE, ORANGE, GREEN, GREY, RED = "#0072b2", "#d55e00", "#009e73", "#6b6b6b", "#b2182b"
+VIOLET = "#5b3a98"  # what the model holds; what we changed, or says next, is ORANGE
 # Settings of a run, or models, told apart as lines: without their colour too.
 COLORS = (BLUE, RED, GREEN, ORANGE)
 THREE = (BLUE, ORANGE, GREEN)  # where each has its own panel or marker

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from annotated.analysis.scores import token_accuracy
 from annotated.model import MultiHeadAttention, Transformer, TransformerConfig, padding_mask
@@ -50,6 +50,26 @@ class NoEmbeddingScale(Transformer):
         super().__init__(config)
         for matrix in (self.embedding, *self.untied.values()):
             matrix.scale = 1.0
+
+
+class SmallInput(NoEmbeddingScale):
+    """§3.4 without √d_model, and positions divided by it: the two are as large beside each other
+    as in the paper, and both are smaller."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__(config)
+        self.positions = Divided(self.positions, math.sqrt(config.d_model))
+
+
+class Divided(nn.Module):
+    """What another module gives, divided by a number."""
+
+    def __init__(self, whole: nn.Module, by: float):
+        super().__init__()
+        self.whole, self.by = whole, by
+
+    def forward(self, *inputs) -> Tensor:
+        return self.whole(*inputs) / self.by
 
 
 class NoPositions(Transformer):
@@ -93,6 +113,20 @@ class NoResidual(Transformer):
             for name, part in layer.named_children():
                 if isinstance(part, Sublayer):
                     setattr(layer, name, BareSublayer(config.d_model, config.dropout, config.norm))
+
+
+class NoFeedForward(Transformer):
+    """§3.3 without feed-forward networks: they are there, and what they say is multiplied by 0."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__(config)
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            layer.feed_forward.register_forward_hook(silent)
+
+
+def silent(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+    """Zeros in place of an output; gradients are zeros too."""
+    return 0 * output
 
 
 class NoCausalMask(Transformer):
@@ -150,7 +184,8 @@ class Prefix:
 MODELS: dict[str, type[Transformer]] = {
     "no-scale": NoScale, "no-embedding-scale": NoEmbeddingScale,
     "no-encoder-positions": NoEncoderPositions, "no-positions": NoPositions,
-    "no-causal-mask": NoCausalMask, "no-residual": NoResidual,
+    "no-causal-mask": NoCausalMask, "no-residual": NoResidual, "small-input": SmallInput,
+    "no-feed-forward": NoFeedForward,
 }
 
 
