@@ -123,7 +123,7 @@ LEVELS = [
     {"files", "jobs", "machine", "paper", "records", "signals"},
     {"data", "model", "contenders"},
     {"translation"},
-    {"analysis", "training"},
+    {"analysis", "exercises", "training"},
     {"recipes"},
     {"benchmark", "variations", "parsing", "complexity", "figures"},
     {"experiments"},
