@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -43,6 +44,22 @@ class Exercise:
     cases: Callable[[], list[Case]]
     mistakes: tuple[Mistake, ...]
     praise: str
+
+    @cached_property
+    def expected(self) -> list[tuple[Case, "Outcome"]]:
+        """Each case with its right outcome."""
+        return [(case, run(self.right, case)) for case in self.cases()]
+
+    @cached_property
+    def known(self) -> dict[str, list[tuple[Mistake, "Outcome"]]]:
+        """What each mistake makes of each case: only where it shows, so that it explains."""
+        return {
+            case.about: [
+                (mistake, wrong) for mistake in self.mistakes
+                if not (wrong := run(mistake.wrong, case)).same(right)
+            ]
+            for case, right in self.expected
+        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,8 +123,8 @@ def judge(exercise: Exercise, answer: Any) -> Report:
     if not callable(answer):
         text = f"this is a {type(answer).__name__}; expected a function."
         return Report(exercise.name, False, text)
-    for case in exercise.cases():
-        given, expected = run(answer, case), run(exercise.right, case)
+    for case, expected in exercise.expected:
+        given = run(answer, case)
         if not given.same(expected):
             return explain(exercise, answer, case, given, expected)
     return Report(exercise.name, True, f"right. {exercise.praise}")
@@ -123,9 +140,8 @@ def explain(
         what = " and ".join(exercise.gives)
         text = f"not written yet. Replace the dots by your lines, and return {what}."
         return Report(exercise.name, False, text, written=False)
-    for mistake in exercise.mistakes:
-        wrong = run(mistake.wrong, case)
-        if wrong.same(given) and not wrong.same(expected):
+    for mistake, wrong in exercise.known[case.about]:
+        if wrong.same(given):
             text = f"not right yet ({case.about}): {mistake.name}.\n{mistake.hint}"
             return Report(exercise.name, False, text, mistake=mistake.name)
     text = f"not right yet ({case.about}): {difference(exercise, answer, given, expected)}"
