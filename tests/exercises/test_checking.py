@@ -156,6 +156,8 @@ SCALES = {
     "scale by the number of keys": attention(lambda q, k: k.size(2) ** 0.5),
 }
 SOFTMAX = {
+    "no softmax": lambda q, k, v, mask=None: (
+        q @ k.mT / q.size(3) ** 0.5 @ v, q @ k.mT / q.size(3) ** 0.5),
     "softmax over the queries": attention(axis=2),
     "softmax over the heads": attention(axis=1),
     "softmax over the batch": attention(axis=0),
@@ -171,8 +173,6 @@ MASKS = {
 MISTAKES = {
     "attention": SCALES | SOFTMAX | MASKS | {
         "scale by the number of queries": attention(lambda q, k: q.size(2) ** 0.5),
-        "no softmax": lambda q, k, v, mask=None: (
-            q @ k.mT / q.size(3) ** 0.5 @ v, q @ k.mT / q.size(3) ** 0.5),
         "weights and output swapped": lambda *given: attention()(*given)[::-1],
         "weights not returned": lambda *given: attention()(*given)[0],
         "exponentials that overflow": by_hand,

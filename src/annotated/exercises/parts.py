@@ -293,7 +293,7 @@ VIEW = ("Your heads were cut out with view or reshape alone, which only counts n
 SEEN_THROUGH_HEADS = (
     "no scale", "scale by √d_model", "scale by d_k without the root", "scale upside down",
     "scale by the number of keys", "softmax over the queries", "softmax over the heads",
-    "softmax over the batch", "no softmax", "weights and output swapped", "weights not returned",
+    "softmax over the batch", "no softmax",
     "mask after the softmax", "mask upside down", "scores multiplied by the mask",
     "mask added as ones",
 )
@@ -419,7 +419,7 @@ POSITIONS = Exercise(
                 "d_model/2 − 1: that is tensor2tensor's table, not the paper's formula.",
                 _positions(_spread, halves=True)),
     ),
-    "Every position has its row, and the first is 0, 1, 0, 1 …",
+    "The first row is 0, 1, 0, 1 …, and the wavelengths grow towards 10000 · 2π.",
 )
 
 
