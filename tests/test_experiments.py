@@ -149,7 +149,7 @@ class TestMissing:
             "1", "0", "2", "05-2-hardware-and-schedule",
         ]
         assert rows["attention-additive", "cpu"].split() == [
-            "attention-additive", "cpu", "-", "0", "03-2-attention",
+            "attention-additive", "cpu", "-", "0", "03-2-study-additive-attention",
         ]
 
     def test_a_damaged_record_is_not_taken_for_a_missing_one(self, tmp_path):

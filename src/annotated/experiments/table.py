@@ -5,12 +5,13 @@ from pathlib import Path
 
 from annotated.experiments.entries import Experiment, Measurement, Training
 
-BATCHES, ATTENTION = "05-1-training-data-and-batching", "03-2-attention"
+BATCHES, ATTENTION = "05-1-training-data-and-batching", "03-2-study-additive-attention"
 SCHEDULE, OPTIMIZER = "05-2-hardware-and-schedule", "05-3-optimizer"
 REGULARIZATION, ARCHITECTURE = "05-4-regularization", "03-model-architecture"
 DOT_PRODUCT, APPLICATIONS = (
     "03-2-1-scaled-dot-product-attention", "03-2-3-applications-of-attention",
 )
+ROOT = "03-2-1-study-why-the-root"
 
 NO_WARMUP, PRE_NORM = "training.warmup=false", "model.norm=pre"
 # The book's model, four times as wide.
@@ -125,10 +126,10 @@ _ALL = (
         name="attention-additive", pages=(ATTENTION,),
         function="annotated.benchmark.attention:record", least={"cpu": 60.0},
     ),
-    control("none", "nothing", pages=(DOT_PRODUCT, APPLICATIONS, OPTIMIZER)),
+    control("none", "nothing", pages=(DOT_PRODUCT, ROOT, APPLICATIONS, OPTIMIZER)),
     control(
         "no-scale", "the division of scores by √d_k (§3.2.1)",
-        model="NoScale", pages=(DOT_PRODUCT,),
+        model="NoScale", pages=(DOT_PRODUCT, ROOT),
     ),
     control(
         "no-embedding-scale", "the factor √d_model of embeddings (§3.4)", model="NoEmbeddingScale",

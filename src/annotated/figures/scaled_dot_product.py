@@ -26,9 +26,9 @@ def projection(
         raise ValueError(f"{len(pieces)} pieces for {len(x)} vectors; expected one each")
     place = list(pieces).index(piece)
     with style():
-        widths = [x.shape[1], w.shape[1], w.shape[1]]
+        widths = [x.shape[1], *2 * [max(w.shape[1], 0.4 * x.shape[1])]]
         fig, axes = figure(5.8, 2.5, 1, 3, gridspec_kw={"width_ratios": widths})
-        panels = [("x", x), ("W", w), ("Q = x @ W", x @ w)]
+        panels = [("x", x), ("@ W", w), ("= Q", x @ w)]
         for ax, (name, numbers) in zip(axes, panels):
             most = numbers.abs().max().item()
             ax.imshow(numbers.numpy(), cmap=SIGNED, vmin=-most, vmax=most, aspect="auto")
