@@ -191,6 +191,7 @@ def miniature(monkeypatch, tokenizer):
         recipe = replace(whole, task=task, model=model, training=training)
         monkeypatch.setitem(RECIPES, entry.recipe, recipe)
         monkeypatch.setattr("annotated.variations.controls.same_bag", lambda: [(204, 402)])
+        monkeypatch.setattr("annotated.variations.sizes.SENTENCES", 7)
         monkeypatch.setattr(type(task), "tokenizer", lambda self: tokenizer)
         large = ("training.steps=", "task.count=")
         return replace(entry, changes=tuple(c for c in entry.changes if not c.startswith(large)))

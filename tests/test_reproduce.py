@@ -40,7 +40,7 @@ from annotated.experiments import EXPERIMENTS, Training
 from annotated.model import TransformerConfig
 from annotated.recipes import RECIPES, Copying, Recipe
 from annotated.training import TrainingConfig
-RECIPES["copy"] = Recipe("copy", "letters", Copying(count=211, longest=3),
+RECIPES["copy"] = Recipe("copy", "letters", Copying(count=211, longest=3, tested=7, watched=2),
     TransformerConfig.tiny(d_model=22, d_ff=29, heads=2, layers=1),
     TrainingConfig(steps=307, batch_tokens=61, length_noise=6.0, warmup_steps=3, average=2,
         average_every=15))

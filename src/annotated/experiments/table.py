@@ -74,6 +74,7 @@ def size(layers: int, heads: int, d_model: int, d_ff: int) -> Training:
     sizes = {"layers": layers, "heads": heads, "d_model": d_model, "d_ff": d_ff}
     return Training(
         name=f"size-{layers}-{heads}-{d_model}-{d_ff}", recipe="numbers-en-de", seeds=3,
+        pages=("03-study-how-small",),
         changes=("training.steps=500", *(f"model.{name}={n}" for name, n in sizes.items())),
         measures="annotated.variations.sizes:with_heads_cut", least={"cpu": 60.0},
     )

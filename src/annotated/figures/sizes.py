@@ -1,0 +1,90 @@
+"""How small a model can be: accuracy and the worth of heads, by size."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from annotated.figures.style import COLORS, GREY, THREE, figure, style
+
+MARKERS = ("o", "^", "s")
+
+
+class Point(NamedTuple):
+    """Runs of one size: a number of parameters, and a share for each seed."""
+
+    parameters: int
+    shares: Sequence[float]
+
+
+def by_parameters(
+    groups: Mapping[str, Sequence[Point]], title: str, ylabel: str,
+    bar: float | None = None, marked: tuple[int, str] | None = None,
+) -> Figure:
+    """A share against the number of parameters: a mark for each seed, a line from least to most.
+
+    `groups` is label → sizes, each with its colour and marker; `title` says what was found,
+    `ylabel` of what the share is. `bar` is drawn across; `marked` are the parameters of one size,
+    and what is written there.
+    """
+    with style():
+        fig, ax = figure(6.4, 3.6)
+        for place, (label, points) in enumerate(groups.items()):
+            color, marker = THREE[place % 3], MARKERS[place % 3]
+            aside = 1.03 ** (place - (len(groups) - 1) / 2)  # sizes of equal numbers, side by side
+            for point in points:
+                x = point.parameters * aside
+                ax.plot(2 * [x], [min(point.shares), max(point.shares)], color=color, linewidth=1)
+                ax.plot(
+                    len(point.shares) * [x], point.shares, marker, color=color, markersize=6,
+                    fillstyle="none", label=label if point is points[0] else None,
+                )
+        if bar is not None:
+            ax.axhline(bar, color=GREY, linestyle="--", linewidth=1)
+            ax.annotate(
+                f"the bar, {bar:.0%}", (1, bar), xycoords=("axes fraction", "data"),
+                xytext=(0, -4), textcoords="offset points", ha="right", va="top", color=GREY,
+            )
+        if marked is not None:
+            ax.axvline(marked[0], color=GREY, linestyle=":", linewidth=1)
+            ax.annotate(
+                marked[1], (marked[0], 0), xycoords=("data", "axes fraction"),
+                xytext=(6, 8), textcoords="offset points", color=GREY,
+            )
+        ax.set_xscale("log")
+        ticks = [50_000, 100_000, 200_000, 500_000, 1_000_000]
+        ax.set_xticks(ticks, [f"{tick:,}".replace(",", " ") for tick in ticks])
+        ax.minorticks_off()
+        ax.margins(x=0.08)
+        ax.yaxis.set_major_formatter("{x:.1%}" if bar else "{x:.0%}")
+        ax.set_xlabel("parameters")
+        ax.set_ylabel(ylabel)
+        ax.set_title(title)
+        ax.legend()
+    return fig
+
+
+def heads_sorted(panels: Mapping[str, Mapping[str, Sequence[Sequence[int]]]]) -> Figure:
+    """What each head is worth, the most first: a panel for each number of heads.
+
+    `panels` is title → label → runs, a run being the translations that each head's cut changes,
+    sorted. A label has its colour in all panels; thin lines are its runs, the thick one their mean.
+    """
+    labels = list(dict.fromkeys(label for lines in panels.values() for label in lines))
+    with style():
+        fig, axes = figure(6.4, 0.8 + 1.7 * len(panels), len(panels), sharey=True, squeeze=False)
+        for ax, (title, lines) in zip(axes.flat, panels.items(), strict=True):
+            for label, runs in lines.items():
+                color = COLORS[labels.index(label) % len(COLORS)]
+                ranks = range(len(runs[0]))
+                for run in runs:
+                    ax.plot(ranks, run, color=color, linewidth=0.7, alpha=0.6)
+                mean = [sum(column) / len(column) for column in zip(*runs, strict=True)]
+                ax.plot(ranks, mean, ".-", color=color, linewidth=2, label=label)
+            ax.set_title(title)
+            ax.set_ylim(bottom=0)
+            ax.set_xticks(range(0, len(ranks), 1 if len(ranks) < 13 else 4))
+            ax.legend(ncols=2)
+        axes[-1, 0].set_xlabel("head, the most needed first")
+        fig.supylabel("translations changed", fontsize=11)
+    return fig
