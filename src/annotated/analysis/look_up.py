@@ -48,7 +48,7 @@ def queries_keys_values(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Q, K and V of all heads of an attention: (batch, heads, places, width of a head).
 
-    The arguments are those of `attention_inputs`.
+    `model`, `name`, `source` and `target` are those of `attention_inputs`.
     """
     attention = _named(model, name)
     x, memory = attention_inputs(model, name, source, target)

@@ -49,7 +49,7 @@ def work_by_length(
     """Work of a layer's parts against the sentence's length, on two logarithmic scales.
 
     `formula` maps a part to what its formula gives at `lengths`, a line; `counted` maps it to
-    length → what was counted, dots. A line stands at `crossing`.
+    length → what was counted, dots. A line stands at `crossing`; `title` is above all.
     """
     with style():
         fig, ax = figure(6.0, 3.6)

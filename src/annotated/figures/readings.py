@@ -17,8 +17,8 @@ def readings(
 
     `named` maps a place in the decoder to the likeliest piece for each vector there, from below;
     `read` are the pieces that were read, `says` the right next ones. Violet: the vector still
-    names what was read; orange: it names what comes next; grey: neither. Raises ValueError for
-    rows of another length.
+    names what was read; orange: it names what comes next; grey: neither. `title` is above all.
+    Raises ValueError for rows of another length.
     """
     for name, row in named.items():
         if not len(row) == len(read) == len(says):

@@ -19,7 +19,7 @@ def projection(
 ) -> Figure:
     """x @ W = Q in three panels, violet minus and orange plus, the row of one piece framed.
 
-    `x` has a row for each of `pieces`; `piece` is the one whose row is followed. Each panel has
+    `w` is the matrix. `x` has a row for each of `pieces`; `piece` is the one whose row is followed. Each panel has
     its own scale. Raises ValueError if there is not one name for each row.
     """
     if len(pieces) != len(x):
