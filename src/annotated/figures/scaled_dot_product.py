@@ -19,8 +19,8 @@ def projection(
 ) -> Figure:
     """x @ W = Q in three panels, violet minus and orange plus, the row of one piece framed.
 
-    `w` is the matrix. `x` has a row for each of `pieces`; `piece` is the one whose row is followed. Each panel has
-    its own scale. Raises ValueError if there is not one name for each row.
+    `w` is the matrix. `x` has a row for each of `pieces`; `piece` is the one whose row is
+    followed. Each panel has its own scale. Raises ValueError if there is not one name for each row.
     """
     if len(pieces) != len(x):
         raise ValueError(f"{len(pieces)} pieces for {len(x)} vectors; expected one each")
