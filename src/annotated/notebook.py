@@ -199,10 +199,10 @@ def stations(book: BookModel) -> dict[str, tuple[str, str]]:
     }
 
 
-def where(station: str) -> None:
-    """Display the way through the model with one station lit."""
+def where(station: str = "") -> None:
+    """Display the way through the model: one station lit, or all, for a page that walks it."""
     shapes = stations(book_model())
-    if station not in shapes:
+    if station and station not in shapes:
         raise ValueError(f"no station {station!r}; expected one of {', '.join(shapes)}")
     chips = []
     for name, (ours, base) in shapes.items():
@@ -210,6 +210,10 @@ def where(station: str) -> None:
             chips.append(
                 f'<span class="station here" aria-current="step">{escape(name)}'
                 f"<small>here {ours} · base model {base}</small></span>"
+            )
+        elif not station:
+            chips.append(
+                f'<span class="station here">{escape(name)}<small>{ours}</small></span>'
             )
         else:
             chips.append(f'<span class="station">{escape(name)}</span>')

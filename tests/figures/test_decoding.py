@@ -56,9 +56,9 @@ def test_the_bars_of_a_call_are_its_distribution(draw, top):
 def test_each_call_reads_what_the_calls_before_it_found_likeliest(draw):
     ax = draw(SHARES, NAMES, 2)
     assert lines(ax) == [
-        ["call 1", "reads", "BOS"],
+        ["step 0", "reads", "BOS"],
         ["␣ein", "60.0 %"], ["zwan", "20.0 %"], ["5 others", "20.0 %"],
-        ["call 2", "reads", "BOS", "␣ein"],
+        ["step 1", "reads", "BOS", "␣ein"],
         ["und", "93.0 %"], ["zwan", "5.0 %"], ["5 others", "2.0 %"],
         ["call 3", "reads", "BOS", "␣ein", "und"],
         ["EOS", "40.0 %"], ["zwan", "16.0 %"], ["5 others", "44.0 %"],

@@ -17,11 +17,11 @@ def drawn():
     return gradients_by_layer(PANELS)
 
 
-def test_a_line_a_seed_from_layer_one_on(drawn):
+def test_a_line_per_seed_from_layer_zero_on(drawn):
     for ax, depths in zip(drawn.axes, PANELS.values(), strict=False):
         lines = [(list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines]
         assert lines == [
-            (list(range(1, depth + 1)), line)
+            (list(range(depth)), line)
             for depth, lengths in depths.items() for line in lengths.tolist()
         ]
 
@@ -37,7 +37,7 @@ def test_all_panels_share_one_logarithmic_scale(drawn):
     panels = drawn.axes[:3]
     assert {ax.get_yscale() for ax in panels} == {"log"}
     assert len({ax.get_ylim() for ax in panels}) == len({ax.get_xlim() for ax in panels}) == 1
-    assert {tuple(ax.get_xticks()) for ax in panels} == {(1, 2, 5)}  # 1 and every depth
+    assert {tuple(ax.get_xticks()) for ax in panels} == {(0, 1, 4)}  # lowest, and highest of each
     low, high = panels[0].get_ylim()
     assert low < 1e-3 and high > 7
 
@@ -45,7 +45,7 @@ def test_all_panels_share_one_logarithmic_scale(drawn):
 def test_titles_axes_and_one_legend(drawn):
     assert [ax.get_title(loc="left") for ax in drawn.axes[:3]] == list(PANELS)
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["2 layers", "5 layers"]
-    assert drawn.axes[2].get_xlabel() == "layer, 1 the lowest"
+    assert drawn.axes[2].get_xlabel() == "layer, 0 the lowest"
     assert drawn.axes[0].get_ylabel() == drawn.axes[2].get_ylabel() == "length of gradient"
     assert not drawn.axes[3].axison
 

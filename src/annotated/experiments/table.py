@@ -7,11 +7,12 @@ from annotated.experiments.entries import Experiment, Measurement, Training
 
 BATCHES, ATTENTION = "05-1-training-data-and-batching", "03-2-study-additive-attention"
 SCHEDULE, OPTIMIZER = "05-2-hardware-and-schedule", "05-3-optimizer"
-REGULARIZATION, ARCHITECTURE = "05-4-regularization", "03-model-architecture"
+REGULARIZATION = "05-4-regularization"
 DOT_PRODUCT, APPLICATIONS = (
     "03-2-1-scaled-dot-product-attention", "03-2-3-applications-of-attention",
 )
 ROOT = "03-2-1-study-why-the-root"
+CHOICES, STACKS = "03-study-what-each-choice-buys", "03-1-encoder-and-decoder-stacks"
 
 NO_WARMUP, PRE_NORM = "training.warmup=false", "model.norm=pre"
 # The book's model, four times as wide.
@@ -55,10 +56,11 @@ def control(
     """§3-3.5, §5.3: numbers of five digits with one of the paper's choices taken away.
 
     `name` is the control's, `without` says what is taken away, `model` is a class of
-    `variations.controls` if no setting (`changes`) does it; `pages` read it beside page 3.
+    `variations.controls` if no setting (`changes`) does it; `pages` read it beside the study of
+    all choices.
     """
     return Training(
-        name=f"control-{name}", pages=(*pages, ARCHITECTURE), seeds=3,
+        name=f"control-{name}", pages=(*pages, CHOICES), seeds=3,
         recipe="numbers-en-de-five-digits", changes=changes, without=without,
         model=f"annotated.variations.controls:{model}" if model else Training.model,
         column="annotated.analysis.scores:token_accuracy",
@@ -127,7 +129,7 @@ _ALL = (
         name="attention-additive", pages=(ATTENTION,),
         function="annotated.benchmark.attention:record", least={"cpu": 60.0},
     ),
-    control("none", "nothing", pages=(DOT_PRODUCT, ROOT, APPLICATIONS, OPTIMIZER)),
+    control("none", "nothing", pages=(DOT_PRODUCT, ROOT, APPLICATIONS, OPTIMIZER, STACKS)),
     control(
         "no-scale", "the division of scores by √d_k (§3.2.1)",
         model="NoScale", pages=(DOT_PRODUCT, ROOT),
@@ -144,7 +146,9 @@ _ALL = (
         "no-encoder-positions", "the encoder's positions (§3.5)", model="NoEncoderPositions",
     ),
     control("no-positions", "the positions of both sides (§3.5)", model="NoPositions"),
-    control("no-residual", "the residual connections (§3.1)", model="NoResidual"),
+    control(
+        "no-residual", "the residual connections (§3.1)", model="NoResidual", pages=(STACKS,),
+    ),
     control("untied", "the one matrix for three uses (§3.4)", "model.tie=false"),
     control(
         "learned-positions", "nothing; learned positions instead of sinusoids (§3.5)",
@@ -158,7 +162,9 @@ _ALL = (
         "no-causal-mask", "the decoder's causal mask (§3.2.3)",
         model="NoCausalMask", pages=(APPLICATIONS,),
     ),
-    control("no-warmup", "the warm-up of the rate (§5.3)", NO_WARMUP, pages=(OPTIMIZER,)),
+    control(
+        "no-warmup", "the warm-up of the rate (§5.3)", NO_WARMUP, pages=(OPTIMIZER,),
+    ),
     control(
         "pre-norm", "nothing; norms before sub-layers and after stacks",
         PRE_NORM, pages=(OPTIMIZER,),
@@ -172,7 +178,8 @@ _ALL = (
     ablation("pre-norm", PRE_NORM, pages=(OPTIMIZER,)),
     ablation("pre-norm-no-warmup", PRE_NORM, NO_WARMUP, pages=(OPTIMIZER,)),
     ablation(
-        "no-warmup-long", NO_WARMUP, "training.steps=2000", pages=(OPTIMIZER,), seconds=200.0,
+        "no-warmup-long", NO_WARMUP, "training.steps=2000", pages=(OPTIMIZER,),
+        seconds=200.0,
     ),
     ablation("wide", *WIDE, pages=(), seconds=120.0),
     ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(), seconds=120.0),

@@ -75,13 +75,17 @@ def trace(model: nn.Module, *inputs: Tensor) -> Call:
     return top.calls[0]
 
 
-def architecture(model: Transformer, batch: Batch, piece: Callable[[int], str]) -> Figure:
+def architecture(
+    model: Transformer, batch: Batch, piece: Callable[[int], str], whole: bool = True
+) -> Figure:
     """Figure 1 of this model, with the shapes and the pieces of one sentence.
 
     Encoder left, decoder right, data flows upward. Each module that computes something is one box
     or frame, and its artist's gid is its name; a module that both sides use is one box for both.
-    `piece` turns an id into text. Raises ValueError for more than one sentence, for a target that
-    is not its labels shifted right, and for a model that is wired in a way this can't draw.
+    `piece` turns an id into text. Not `whole`, it fits a screen: attention and feed-forward are
+    closed boxes, dropout is left out, and of layers that are alike only the first is open. Raises
+    ValueError for more than one sentence, for a target that is not its labels shifted right, and
+    for a model that is wired in a way this can't draw.
     """
     source, target, labels = batch.source, batch.target, batch.labels
     if len(source) != 1:
@@ -100,7 +104,7 @@ def architecture(model: Transformer, batch: Batch, piece: Callable[[int], str]) 
             for ids in (source, target, call.output.argmax(-1))
         )
         try:
-            height = _Sheet(ax, model, call, weights, mask).draw(*words)
+            height = _Sheet(ax, model, call, weights, mask, whole).draw(*words)
         except ValueError:
             plt.close(fig)
             raise
@@ -127,6 +131,11 @@ def summed(total: Tensor, x: Tensor, y: Tensor, where: str) -> bool:
     raise ValueError(f"{where}: neither the output before it nor its sum with what it passed by")
 
 
+def outline(call: Call) -> tuple:
+    """What a call did, without its numbers: the kinds of module called, in order, and in them."""
+    return type(call.module), call.output.shape, tuple(map(outline, call.calls))
+
+
 def follows(call: Call, before: Tensor) -> None:
     """Refuse to draw an arrow between two modules where no data goes that way."""
     if not torch.equal(call.inputs[0], before):
@@ -149,8 +158,11 @@ class _Column:
 
 
 class _Sheet(Ink):
-    def __init__(self, ax, model: Transformer, call: Call, weights: dict, mask: Tensor):
+    def __init__(
+        self, ax, model: Transformer, call: Call, weights: dict, mask: Tensor, whole: bool
+    ):
         super().__init__(ax)
+        self.whole = whole
         self.model, self.call, self.weights, self.mask = model, call, weights, mask
         self.columns = _Column(0.04, -1), _Column(2.52, 1)
         self.memory: Tensor  # set by `draw`, before the decoder reads it
@@ -221,12 +233,15 @@ class _Sheet(Ink):
             self.arrow((edge, circle), (x - column.outward * 0.09, circle))
             self.label((edge + x) / 2, circle + 0.1, positions.output[None], "positions → +",
                        "center")
-            self.arrow((x, circle + 0.09), (x, circle + 0.09 + GAP))
-            self.label(x, circle + 0.09 + GAP / 2, dropout.inputs[0], "+ → dropout", ha)
+            if self.whole:
+                self.arrow((x, circle + 0.09), (x, circle + 0.09 + GAP))
+                self.label(x, circle + 0.09 + GAP / 2, dropout.inputs[0], "+ → dropout", ha)
         learned = any(True for _ in positions.module.parameters())
         kind = type(positions.module).__name__.removesuffix("Positions").lower()
         self.box(positions.name, BUS - 0.46, circle - 0.19, 0.92,
                  f"{positions.short}\n{kind}", EMBEDS if learned else "white", height=0.38)
+        if not self.whole:
+            return circle + 0.2
         return self.wide(dropout, self.columns, circle + 0.09 + GAP, self.text(dropout))
 
     def wide(self, call: Call, columns, y, text, lines=1, color="white") -> float:
@@ -250,10 +265,15 @@ class _Sheet(Ink):
         """Encoder or decoder: its layers, and a final norm where there is one."""
         bottom = below + 0.06
         y, start, current = bottom + 0.05, below, call.inputs[0]
+        first, *others = [layer for layer in call.calls if layer.calls]
+        alike = not self.whole and others and all(outline(o) == outline(first) for o in others)
         for layer in call.calls:
             follows(layer, current)
             current = layer.output
-            if layer.calls:
+            if alike and layer is not first and layer.calls:
+                if layer is others[-1]:
+                    y, start = self.closed(others, column, y, start)
+            elif layer.calls:
                 y, start = self.layer(layer, column, y, start)
             elif not isinstance(layer.module, nn.Identity):
                 self.arrow((column.middle, start), (column.middle, y + GAP))
@@ -279,6 +299,27 @@ class _Sheet(Ink):
                  ha="left")
         return top + 0.04, start
 
+    def closed(self, layers: Sequence[Call], column: _Column, bottom: float, start: float):
+        """Layers like the one below them, as one box; the memory that they read is led to it."""
+        last = layers[-1]
+        names = dict.fromkeys(".".join(c.name.split(".")[-2:]) for c in (layers[0], last))
+        x, y = column.middle, bottom + 0.03
+        self.arrow((x, start), (x, y + GAP))
+        self.label(x, y + GAP / 2, layers[0].inputs[0], f"→ {layers[0].name}",
+                   "left" if column.outward < 0 else "right")
+        attentions = [c for layer in layers for sub in layer.calls for c in sub.calls
+                      if isinstance(c.module, MultiHeadAttention)]
+        reads = [m for c in attentions for _, _, m in self.readers(c, column)]
+        if any(reads):
+            split, end = y + GAP - 0.1, column.left + 0.3
+            self.arrow((BUS, split), (end, split), (end, y + GAP), color=ORANGE)
+            self.splits.append(split)
+            self.label(column.left - 0.05, y + 0.065, self.memory, f"memory → {last.name}",
+                       color=ORANGE)
+        text = f"{' … '.join(names)}: the same"
+        top = self.box(last.name, column.left, y + GAP, BOX, text, LAYER, height=1.4 * ROW)
+        return top + 0.06, top
+
     def sublayer(self, call: Call, column: _Column, bottom: float, start: float):
         """Its boxes in the order of their calls, with the sum where it is found."""
         x = current = call.inputs[0]
@@ -286,6 +327,9 @@ class _Sheet(Ink):
         for child in call.calls:
             if summed(child.inputs[0], x, current, child.name):
                 y = start = plus = self.sum(call, column, y)
+            if not self.whole and isinstance(child.module, nn.Dropout):
+                current = child.output
+                continue
             if branch is None or child.calls:
                 enters = self.fork(child, column, start, y)
                 branch = branch or (enters, y + 0.04)
@@ -325,7 +369,10 @@ class _Sheet(Ink):
     def fork(self, child: Call, column: _Column, start: float, y: float) -> float:
         """One arrow up to a module, split where several matrices read the same; gives its x."""
         ends, memory = [column.middle], []
-        if isinstance(child.module, MultiHeadAttention):
+        if isinstance(child.module, MultiHeadAttention) and not self.whole:
+            if any(of for _, _, of in self.readers(child, column)):
+                ends, memory = [column.right - 0.3], [column.left + 0.3]
+        elif isinstance(child.module, MultiHeadAttention):
             reads = self.readers(child, column)
             ends, memory = ([x for _, x, of in reads if of is which] for which in (False, True))
         x, top = ends[len(ends) // 2], y + GAP
@@ -349,15 +396,22 @@ class _Sheet(Ink):
             color = NORMS if isinstance(call.module, nn.LayerNorm) else "white"
             return self.box(call.name, column.left, y, BOX, self.text(call), color)
         bottom, color, rest = y, FEEDS, call.calls
-        if isinstance(call.module, MultiHeadAttention):
+        attends = isinstance(call.module, MultiHeadAttention)
+        if not self.whole:
+            self.say(column.middle, y + ROW * (1.5 if attends else 0.5), call.short, weight="bold")
+            if attends:
+                self.under(call, column, y + ROW / 2)
+            top = y + (2 if attends else 1) * ROW
+            self.frame(call.name, (column.left, column.right), y, top,
+                       ATTENDS if attends else FEEDS, 3, "#7f7f7f")
+            return top
+        if attends:
             color, reads = ATTENDS, self.readers(call, column)
             width = BOX / len(reads)
             for child, x, _ in reads:
                 self.box(child.name, x - width / 2, y, width, child.short, color)
             y += 2 * ROW
-            self.label(column.left, y - ROW / 2, self.weights[call.name], f"weights of {call.name}")
-            self.say(column.right - 0.05, y - ROW / 2, self.mask_of(call), size=9.5, ha="right",
-                     color=RED, gid=f"mask of {call.name}")
+            self.under(call, column, y - ROW / 2)
             rest = call.calls[len(reads):]
         for child in rest:
             fill = color if any(True for _ in child.module.parameters()) else "white"
@@ -365,6 +419,12 @@ class _Sheet(Ink):
         self.say(column.middle, y + ROW / 2, call.short, weight="bold")
         self.frame(call.name, (column.left, column.right), bottom, y + ROW, "white", 3, "#7f7f7f")
         return y + ROW
+
+    def under(self, call: Call, column: _Column, y: float) -> None:
+        """The shape of an attention's weights, and its mask."""
+        self.label(column.left, y, self.weights[call.name], f"weights of {call.name}")
+        self.say(column.right - 0.05, y, self.mask_of(call), size=9.5, ha="right", color=RED,
+                 gid=f"mask of {call.name}")
 
     def mask_of(self, attention: Call) -> str:
         mask = attention.inputs[2] if len(attention.inputs) > 2 else None

@@ -1,4 +1,4 @@
-"""§3: the decoding loop, one distribution a call, and the piece it writes."""
+"""§3: the decoding loop, one distribution per step, and the piece it writes."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ from annotated.figures.style import BLUE, GREY, ORANGE, figure, style
 READ, REST = "#d3e5f2", "#c9c9c9"
 BAR = 2.6  # inches of a bar for probability 1
 LINE = 0.28  # inches from line to line
-HEAD = 1.1  # inches for "call 1 reads"
+HEAD = 1.1  # inches for "step 0 reads"
 
 
 def decoding_loop(
     distributions: Float[Tensor, "n vocab"], names: Sequence[str], top: int = 3
 ) -> Figure:
-    """Per call what the decoder reads and its likeliest pieces, as bars.
+    """Per step, counted from 0, what the decoder reads and its likeliest pieces, as bars.
 
     The first call reads BOS; each later one reads also what the calls before
     it found likeliest. Under the `top` pieces of a call one bar holds all
@@ -76,7 +76,7 @@ def _check(distributions: Tensor, names: Sequence[str], top: int) -> None:
 
 def _reads(ax: Axes, call: int, y: float, pieces: Sequence[str]) -> float:
     """The line above the bars; gives the right end of its last piece."""
-    ax.text(0, y, f"call {call + 1}", va="center", weight="bold")
+    ax.text(0, y, f"step {call}", va="center", weight="bold")
     ax.text(HEAD, y, "reads", ha="right", va="center", color=GREY)
     x = HEAD + 0.1
     for place, piece in enumerate(pieces):

@@ -38,14 +38,14 @@ def gradients_by_layer(panels: Mapping[str, Mapping[int, Tensor]], columns: int 
             for (depth, lengths), color, dash in zip(depths.items(), cycle(COLORS), cycle(DASHES)):
                 for seed, line in enumerate(lengths.tolist()):
                     ax.plot(
-                        range(1, depth + 1), line, color=color, linestyle=dash, linewidth=1.5,
+                        range(depth), line, color=color, linestyle=dash, linewidth=1.5,
                         label=None if seed else f"{depth} layers",
                     )
             ax.set_yscale("log")
-            ax.set_xticks([1, *depths])
+            ax.set_xticks([0, *(depth - 1 for depth in depths)])
             ax.set_title(title)
         for ax in axes[-1]:
-            ax.set_xlabel("layer, 1 the lowest")
+            ax.set_xlabel("layer, 0 the lowest")
         for ax in axes[:, 0]:
             ax.set_ylabel("length of gradient")
         handles = axes[0, 0].get_legend_handles_labels()
