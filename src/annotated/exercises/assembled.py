@@ -108,11 +108,14 @@ def with_mistake(config: TransformerConfig, part: str, name: str) -> Assembled:
     raise ValueError(f"no mistake {name!r} in {part}; expected one of {known}")
 
 
-def assemble(config: TransformerConfig, **answers: Callable) -> Assembled:
+def assemble(config: TransformerConfig, **answers: Callable | None) -> Assembled:
     """A model, not yet trained, of those answers that are right; `yours` lists them.
 
     The package's functions stand in for the others. ValueError for a name
     that is no exercise.
     """
-    right = {name: answer for name, answer in answers.items() if check(name, answer)}
+    right = {
+        name: answer for name, answer in answers.items()
+        if check(name, answer) and answer is not None
+    }
     return Assembled(config, right)
