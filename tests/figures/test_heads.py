@@ -1,26 +1,27 @@
-"""The picture of cut heads shows the shares it was given, and frames the costliest head."""
+"""Pictures of heads: side by side, and cut; what is drawn are the numbers that were given."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 
-from annotated.figures.heads import head_losses
+from annotated.figures.heads import head_losses, side_by_side
 from annotated.figures.style import BLUE
 
 LOSSES = {
-    "encoder.layers.0.self_attention": [0.0, 0.002, 0.13, 0.4],
-    "decoder.layers.0.self_attention": [0.05, 0.0, 0.004, 0.49],
-    "decoder.layers.0.cross_attention": [0.03, 0.31, 0.0, 1.0],
-    "decoder.layers.1.self_attention": [0.0, 0.0, 0.0, 0.0],
-    "decoder.layers.1.cross_attention": [0.07, 0.11, 0.0, 0.97],
+    "encoder.layers.0.self_attention": [0, 1, 40, 120],
+    "decoder.layers.0.self_attention": [15, 0, 2, 147],
+    "decoder.layers.0.cross_attention": [9, 93, 0, 300],
+    "decoder.layers.1.self_attention": [0, 0, 0, 0],
+    "decoder.layers.1.cross_attention": [21, 33, 0, 291],
 }
 
 
 @pytest.fixture
 def draw():
-    yield lambda losses: head_losses(losses)
+    yield lambda losses, total=300: head_losses(losses, total)
     plt.close("all")
 
 
@@ -31,25 +32,33 @@ def cells(ax):
     }
 
 
-def test_every_cell_says_its_share_in_per_cent(draw):
+def test_every_cell_says_its_count(draw):
     left, right = draw(LOSSES).axes
-    for row, shares in enumerate(LOSSES.values()):
-        *alone, together = shares
-        for head, share in enumerate(alone):
-            assert cells(left)[row, head] == f"{100 * share:.0f}"
-        assert cells(right)[row, 0] == f"{100 * together:.0f}"
+    for row, counts in enumerate(LOSSES.values()):
+        *alone, together = counts
+        for head, count in enumerate(alone):
+            assert cells(left)[row, head] == str(count)
+        assert cells(right)[row, 0] == str(together)
     assert len(left.texts) == 15
     assert len(right.texts) == 5
 
 
+def test_only_none_steps_back(draw):
+    left, _ = draw(LOSSES).axes
+    quiet = {text.get_text() for text in left.texts if text.get_color() != "black"}
+    assert quiet == {"0"}
+
+
 def test_colour_is_the_share_on_one_scale(draw):
-    left, right = draw(LOSSES).axes
-    shares = np.array([*LOSSES.values()])
-    for ax, expected in ((left, shares[:, :-1]), (right, shares[:, -1:])):
+    figure = draw(LOSSES)
+    left, right = figure.axes
+    counts = np.array([*LOSSES.values()])
+    for ax, expected in ((left, counts[:, :-1]), (right, counts[:, -1:])):
         (image,) = ax.images
         assert np.array_equal(image.get_array(), expected)
-        assert image.get_clim() == (0, 1)
+        assert image.get_clim() == (0, 300)
         assert image.get_cmap().name == "Oranges"
+    assert figure.get_suptitle() == "Wrong of 300 numbers"
 
 
 def test_text_can_be_read_on_its_cell(draw):
@@ -60,10 +69,9 @@ def test_text_can_be_read_on_its_cell(draw):
         return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
     losses = {
-        f"encoder.layers.{i}.self_attention": [share, share]
-        for i, share in enumerate(np.linspace(0, 1, 101))
+        f"encoder.layers.{i}.self_attention": [i, i] for i in range(101)
     }
-    left, _ = draw(losses).axes
+    left, _ = draw(losses, 100).axes
     (image,) = left.images
     for text in left.texts:
         row = round(text.get_position()[1])
@@ -78,7 +86,7 @@ def test_the_costliest_single_head_is_framed(draw):
     assert len(frames) == 1
     (frame,) = frames
     x, y = frame.get_x() + frame.get_width() / 2, frame.get_y() + frame.get_height() / 2
-    assert (round(y), round(x)) == (2, 1)  # 0.31; the columns of all heads do not count
+    assert (round(y), round(x)) == (2, 1)  # 93; the columns of all heads do not count
     assert to_rgb(frame.get_edgecolor()) == to_rgb(BLUE)
     assert not right.patches
 
@@ -122,12 +130,54 @@ def test_settings_of_the_caller_come_back(draw):
 @pytest.mark.parametrize(
     "losses, words",
     [
-        ({"a.layers.0.b": [0.1, 0.2], "a.layers.1.b": [0.1]}, "a.layers.0.b 2, a.layers.1.b 1"),
+        ({"a.layers.0.b": [1, 2], "a.layers.1.b": [1]}, "a.layers.0.b 2, a.layers.1.b 1"),
         ({}, "no rows"),
-        ({"a.layers.0.b": [5.0, 0.2]}, "between 0 and 1, not 0.2 to 5.0"),
-        ({"a.layers.0.b": [0.5, -0.2]}, "between 0 and 1, not -0.2 to 0.5"),
+        ({"a.layers.0.b": [301, 2]}, "between 0 and 300, not 2 to 301"),
+        ({"a.layers.0.b": [5, -2]}, "between 0 and 300, not -2 to 5"),
     ],
 )
 def test_what_can_not_be_drawn_is_named(draw, losses, words):
     with pytest.raises(ValueError, match=words):
         draw(losses)
+
+
+@pytest.fixture
+def layer():
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(2, 3, 4, generator=generator).softmax(-1)
+    return weights, torch.randn(3, 10, generator=generator), torch.randn(3, 7, generator=generator)
+
+
+def test_maps_stand_above_their_mixes_and_the_output_below_all(layer):
+    weights, joined, output = layer
+    *upper, last = side_by_side(*layer, "abc", "wxyz").axes
+    for head in (0, 1):
+        above, below = upper[2 * head:][:2]
+        assert np.array_equal(above.images[0].get_array(), weights[head].numpy())
+        assert above.images[0].get_clim() == (0, 1)
+        assert np.array_equal(below.images[0].get_array(), joined[:, 5 * head:][:, :5].numpy())
+        assert above.get_position().x0 == below.get_position().x0
+        assert above.get_position().y0 > below.get_position().y1
+        assert [text.get_text() for text in above.get_xticklabels()] == list("wxyz")
+    most = joined.abs().max().item()
+    first, other = (ax.images[0].get_clim() for ax in (upper[1], upper[3]))
+    assert first == other == pytest.approx((-most, most))
+    assert np.array_equal(last.images[0].get_array(), output.numpy())
+    assert last.get_position().y1 < upper[1].get_position().y0
+    assert [text.get_text() for text in upper[0].get_yticklabels()] == list("abc")
+
+
+def test_titles_say_the_shapes(layer):
+    titles = [ax.get_title("left") for ax in side_by_side(*layer, "abc", "wxyz").axes]
+    assert titles == [
+        "head 0: weights, 3 × 4", "its mixes, 3 × 5", "head 1: weights, 3 × 4",
+        "its mixes, 3 × 5", "joined, 3 × 10, times $W^O$: 3 × 7",
+    ]
+
+
+def test_names_and_widths_must_fit(layer):
+    weights, joined, output = layer
+    with pytest.raises(ValueError, match="2 and 4 names for 3 queries and 4 keys"):
+        side_by_side(*layer, "ab", "wxyz")
+    with pytest.raises(ValueError, match="9 wide; expected a multiple of 2 heads"):
+        side_by_side(weights, joined[:, :9], output, "abc", "wxyz")

@@ -1,37 +1,86 @@
-"""§3.2.2: what a model loses with each of its heads."""
+"""§3.2.2: heads side by side, and what a model loses with each of them."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from torch import Tensor
 
-from annotated.figures.style import BLUE, GREY, figure, style
+from annotated.figures.style import BLUE, GREY, SIGNED, WEIGHTS, figure, style
 
 
-def head_losses(losses: Mapping[str, Sequence[float]]) -> Figure:
+def side_by_side(
+    weights: Float[Tensor, "h n m"], joined: Float[Tensor, "n width"],
+    output: Float[Tensor, "n d_model"], queries: Sequence[str], keys: Sequence[str],
+) -> Figure:
+    """One attention from top to bottom: a map for each head, its mixes below it, the output.
+
+    The mixes, `joined` from left to right, are h pieces of equal width; `output` is what W^O makes
+    of a whole row. `queries` and `keys` name rows and columns of the `weights`. Mixes share a
+    scale, the output has its own: violet minus, orange plus. Raises ValueError if the names are
+    not as many, or the mixes can't be split among the heads.
+    """
+    heads, n, m = weights.shape
+    if (n, m) != (len(queries), len(keys)):
+        raise ValueError(f"{len(queries)} and {len(keys)} names for {n} queries and {m} keys")
+    if joined.shape[1] % heads:
+        raise ValueError(f"joined is {joined.shape[1]} wide; expected a multiple of {heads} heads")
+    mixes = joined.chunk(heads, 1)
+    with style():
+        fig, _ = figure(6.4, 0.9 + 0.75 * n, 1, 1)
+        fig.clear()
+        grid = fig.add_gridspec(3, heads)
+        for head in range(heads):
+            ax = fig.add_subplot(grid[0, head])
+            ax.imshow(weights[head].numpy(), cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
+            ax.set_title(f"head {head}: weights, {n} × {m}")
+            ax.set_xticks(range(m), keys, rotation=60, ha="right", rotation_mode="anchor")
+            below = fig.add_subplot(grid[1, head])
+            draw_vectors(below, mixes[head], joined.abs().max().item())
+            below.set_title(f"its mixes, {n} × {mixes[head].shape[1]}")
+            for each in (ax, below):
+                each.set_yticks(range(n), queries if head == 0 else [])
+        last = fig.add_subplot(grid[2, :])
+        draw_vectors(last, output, output.abs().max().item())
+        last.set_title(f"joined, {n} × {joined.shape[1]}, times $W^O$: {n} × {output.shape[1]}")
+        last.set_yticks(range(n), queries)
+    return fig
+
+
+def draw_vectors(ax, rows: Tensor, most: float) -> None:
+    """Vectors as rows of coloured cells, from minus `most` to plus."""
+    ax.imshow(rows.numpy(), cmap=SIGNED, vmin=-most, vmax=most, aspect="auto")
+    ax.set_xticks([])
+
+
+def head_losses(losses: Mapping[str, Sequence[int]], total: int) -> Figure:
     """One row an attention: what each head costs when it is cut alone, then all of them.
 
-    `losses` maps an attention's name, as record_attention gives it, to shares between 0 and 1:
-    one a head, and last the one with all its heads cut. Cells show per cent; the costliest single
-    head is framed. Raises ValueError for rows of unequal length or shares outside 0 to 1.
+    `losses` maps an attention's name, as record_attention gives it, to counts among `total`
+    sentences: one a head, and last the one with all its heads cut. Cells show the counts, so 0 is
+    none; the costliest single head is framed. Raises ValueError for rows of unequal length or
+    counts outside 0 to `total`.
     """
     if len({len(row) for row in losses.values()}) != 1:
         lengths = ", ".join(f"{name} {len(row)}" for name, row in losses.items()) or "no rows"
         raise ValueError(f"losses must have rows of one length, not {lengths}")
-    shares = np.array([*losses.values()], dtype=float)
-    if not ((shares >= 0) & (shares <= 1)).all():
-        raise ValueError(f"losses must lie between 0 and 1, not {shares.min()} to {shares.max()}")
-    alone, together = shares[:, :-1], shares[:, -1:]
+    counts = np.array([*losses.values()])
+    if not ((counts >= 0) & (counts <= total)).all():
+        raise ValueError(
+            f"losses must lie between 0 and {total}, not {counts.min()} to {counts.max()}"
+        )
+    alone, together = counts[:, :-1], counts[:, -1:]
     heads = alone.shape[1]
     with style():
         fig, (left, right) = figure(
-            2.1 + 0.72 * (heads + 1), 1.3 + 0.55 * len(shares), 1, 2,
+            2.1 + 0.9 * (heads + 1), 1.3 + 0.55 * len(counts), 1, 2,
             width_ratios=[heads, 1], sharey=True,
         )
-        draw_losses(left, alone, range(heads))
-        draw_losses(right, together, [f"0-{heads - 1}"])
-        left.set_yticks(range(len(shares)), [label(name) for name in losses], fontsize=10)
+        draw_losses(left, alone, total, range(heads))
+        draw_losses(right, together, total, [f"0-{heads - 1}"])
+        left.set_yticks(range(len(counts)), [label(name) for name in losses], fontsize=10)
         left.set_ylabel("attention")
         left.set_xlabel("one head cut")
         right.set_xlabel(f"all {heads} cut")
@@ -39,20 +88,19 @@ def head_losses(losses: Mapping[str, Sequence[float]]) -> Figure:
         left.add_patch(Rectangle(
             (head - 0.46, row - 0.46), 0.92, 0.92, fill=False, edgecolor=BLUE, linewidth=2.5,
         ))
-        fig.suptitle("Wrong translations, per cent", fontsize=12, x=0.02, ha="left")
+        fig.suptitle(f"Wrong of {total} numbers", fontsize=12, x=0.02, ha="left")
     return fig
 
 
-def draw_losses(ax, shares: np.ndarray, columns: Sequence) -> None:
-    """Shares as coloured cells with their per cent written in; zeros step back."""
-    ax.imshow(shares, cmap="Oranges", vmin=0, vmax=1, aspect="auto")
-    for (row, column), share in np.ndenumerate(shares):
-        quiet = GREY if round(100 * share) == 0 else "black"
+def draw_losses(ax, counts: np.ndarray, total: int, columns: Sequence) -> None:
+    """Counts as coloured cells with the numbers written in; zeros step back."""
+    ax.imshow(counts, cmap="Oranges", vmin=0, vmax=total, aspect="auto")
+    for (row, column), count in np.ndenumerate(counts):
         ax.text(
-            column, row, f"{100 * share:.0f}", ha="center", va="center",
-            color="white" if share > 0.77 else quiet,
+            column, row, f"{count}", ha="center", va="center",
+            color="white" if count > 0.77 * total else "black" if count else GREY,
         )
-    ax.set_xticks(range(shares.shape[1]), columns)
+    ax.set_xticks(range(counts.shape[1]), columns)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 
