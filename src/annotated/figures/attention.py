@@ -43,7 +43,8 @@ def attention_maps(
             ax.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
             ax.set_yticks(range(len(queries)), queries)
             ax.set_title(title)
-        for row in axes if says is not None else ():
-            says_beside([ax for ax in row if ax.axison][-1], range(len(queries)), says)
+        if says is not None:
+            for row in axes:
+                says_beside([ax for ax in row if ax.axison][-1], range(len(queries)), says)
         fig.colorbar(image, ax=axes, label=label, shrink=0.8, aspect=25, ticks=[0, 0.5, 1])
     return fig

@@ -80,7 +80,8 @@ def recorded(names: Iterable[str]) -> list[Size]:
             runs = tuple(sorted(records.find(name), key=lambda run: run.seed))
         except records.NoRecords:
             continue
-        found.append(Size(*map(int, name.split("-")[1:]), runs))
+        layers, heads, d_model, d_ff = map(int, name.split("-")[1:])
+        found.append(Size(layers, heads, d_model, d_ff, runs))
     return sorted(found, key=lambda size: (size.parameters, size.heads))
 
 
