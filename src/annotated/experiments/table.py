@@ -8,6 +8,9 @@ from annotated.experiments.entries import Experiment, Measurement, Training
 BATCHES, ATTENTION = "05-1-training-data-and-batching", "03-2-study-additive-attention"
 SCHEDULE, OPTIMIZER = "05-2-hardware-and-schedule", "05-3-optimizer"
 REGULARIZATION = "05-4-regularization"
+NETWORKS_WORTH = "03-3-study-what-networks-are-worth"
+EMBEDDINGS, POSITIONS = "03-4-embeddings-and-softmax", "03-5-positional-encoding"
+FACTOR_AND_TIES = "03-4-study-the-factor-and-the-ties"
 DOT_PRODUCT, APPLICATIONS = (
     "03-2-1-scaled-dot-product-attention", "03-2-3-applications-of-attention",
 )
@@ -129,34 +132,50 @@ _ALL = (
         name="attention-additive", pages=(ATTENTION,),
         function="annotated.benchmark.attention:record", least={"cpu": 60.0},
     ),
-    control("none", "nothing", pages=(DOT_PRODUCT, ROOT, APPLICATIONS, OPTIMIZER, STACKS)),
+    control(
+        "none", "nothing", pages=(
+            DOT_PRODUCT, ROOT, APPLICATIONS, OPTIMIZER, STACKS, NETWORKS_WORTH, EMBEDDINGS,
+            FACTOR_AND_TIES, POSITIONS,
+        ),
+    ),
     control(
         "no-scale", "the division of scores by √d_k (§3.2.1)",
         model="NoScale", pages=(DOT_PRODUCT, ROOT),
     ),
     control(
         "no-embedding-scale", "the factor √d_model of embeddings (§3.4)", model="NoEmbeddingScale",
+        pages=(EMBEDDINGS, FACTOR_AND_TIES),
     ),
     control(
         "small-input", "the factor √d_model of embeddings, and positions divided by it (§3.4)",
-        model="SmallInput",
+        model="SmallInput", pages=(FACTOR_AND_TIES,),
     ),
-    control("no-feed-forward", "the feed-forward networks (§3.3)", model="NoFeedForward"),
+    control(
+        "no-feed-forward", "the feed-forward networks (§3.3)", model="NoFeedForward",
+        pages=(NETWORKS_WORTH,),
+    ),
     control(
         "no-encoder-positions", "the encoder's positions (§3.5)", model="NoEncoderPositions",
+        pages=(POSITIONS,),
     ),
-    control("no-positions", "the positions of both sides (§3.5)", model="NoPositions"),
+    control(
+        "no-positions", "the positions of both sides (§3.5)", model="NoPositions",
+        pages=(POSITIONS,),
+    ),
     control(
         "no-residual", "the residual connections (§3.1)", model="NoResidual", pages=(STACKS,),
     ),
-    control("untied", "the one matrix for three uses (§3.4)", "model.tie=false"),
+    control(
+        "untied", "the one matrix for three uses (§3.4)", "model.tie=false",
+        pages=(EMBEDDINGS, FACTOR_AND_TIES),
+    ),
     control(
         "learned-positions", "nothing; learned positions instead of sinusoids (§3.5)",
-        "model.positions=learned", "model.max_length=32",
+        "model.positions=learned", "model.max_length=32", pages=(POSITIONS,),
     ),
     control(
         "halves", "nothing; sines in one half of the vector, cosines in the other",
-        "model.positions=sinusoidal-halves",
+        "model.positions=sinusoidal-halves", pages=(POSITIONS,),
     ),
     control(
         "no-causal-mask", "the decoder's causal mask (§3.2.3)",
