@@ -11,6 +11,7 @@ REGULARIZATION = "05-4-regularization"
 NETWORKS_WORTH = "03-3-study-what-networks-are-worth"
 EMBEDDINGS, POSITIONS = "03-4-embeddings-and-softmax", "03-5-positional-encoding"
 FACTOR_AND_TIES = "03-4-study-the-factor-and-the-ties"
+ROTATION = "03-5-study-rotation-and-length"
 DOT_PRODUCT, APPLICATIONS = (
     "03-2-1-scaled-dot-product-attention", "03-2-3-applications-of-attention",
 )
@@ -135,7 +136,7 @@ _ALL = (
     control(
         "none", "nothing", pages=(
             DOT_PRODUCT, ROOT, APPLICATIONS, OPTIMIZER, STACKS, NETWORKS_WORTH, EMBEDDINGS,
-            FACTOR_AND_TIES, POSITIONS,
+            FACTOR_AND_TIES, POSITIONS, ROTATION,
         ),
     ),
     control(
@@ -171,11 +172,11 @@ _ALL = (
     ),
     control(
         "learned-positions", "nothing; learned positions instead of sinusoids (§3.5)",
-        "model.positions=learned", "model.max_length=32", pages=(POSITIONS,),
+        "model.positions=learned", "model.max_length=32", pages=(POSITIONS, ROTATION),
     ),
     control(
         "halves", "nothing; sines in one half of the vector, cosines in the other",
-        "model.positions=sinusoidal-halves", pages=(POSITIONS,),
+        "model.positions=sinusoidal-halves", pages=(POSITIONS, ROTATION),
     ),
     control(
         "no-causal-mask", "the decoder's causal mask (§3.2.3)",
