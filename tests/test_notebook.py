@@ -167,6 +167,14 @@ class TestBookModel:
         where("encoder")
         assert calls == ["numbers-en-de"]
 
+    def test_a_page_that_walks_the_way_lights_all_stations(self, book, monkeypatch):
+        shown = []
+        monkeypatch.setattr("annotated.notebook.display", shown.append)
+        where()
+        (html,) = shown
+        assert html.data.count("station here") == len(stations(book)) == html.data.count("<small>")
+        assert "aria-current" not in html.data
+
     def test_its_repr_is_short_and_has_the_sentence(self, book):
         assert repr(book) == (
             "BookModel(source='three hundred and forty-two', target='dreihundertzweiundvierzig')"

@@ -382,3 +382,42 @@ def test_what_can_not_be_drawn_is_named():
     with pytest.raises(ValueError, match="target is not BOS and the labels"):
         draw(made(), leak)
     assert plt.get_fignums() == before
+
+
+@pytest.fixture(scope="module")
+def small():
+    models = {layers: made(layers=layers) for layers in (1, 3)}
+    sheets = {
+        layers: architecture(model, BATCH, lambda id: f"<{id}>", whole=False).axes[0]
+        for layers, model in models.items()
+    }
+    yield sheets
+    plt.close("all")
+
+
+class TestOnAScreen:
+    """Not whole: closed boxes, and of layers that are alike only the first is open."""
+
+    def test_the_first_layer_is_open_and_the_others_are_one_box(self, small):
+        drawn = set(boxes(small[3]))
+        for stack, names in (("encoder", ["self"]), ("decoder", ["self", "cross"])):
+            layer = f"{stack}.layers.0"
+            assert {f"{layer}.{name}_attention" for name in names} <= drawn
+            assert f"{layer}.feed_forward" in drawn
+            assert f"{stack}.layers.2" in drawn and f"{stack}.layers.1" not in drawn
+            assert inside(small[3], f"{stack}.layers.2") == ["layers.1 … layers.2: the same"]
+        assert not [name for name in drawn if name and re.search(r"w_[kvqo12]|dropout", name)]
+
+    def test_sums_masks_and_the_memory_are_those_of_the_whole_drawing(self, small):
+        whole = draw(made(layers=3))
+        for gid in ("mask of decoder.layers.0.self_attention", "logits →", "encoder → memory"):
+            assert texts(small[3], gid) == texts(whole, gid) != []
+        assert "sum of decoder.layers.0.sublayer_3" in boxes(small[3])
+        ends = heads(small[3], ORANGE)
+        assert len(ends) == 2  # the open layer's attention, and the box of the others
+
+    def test_one_layer_has_no_box_for_others(self, small):
+        assert not [name for name in boxes(small[1]) if name and "layers.1" in name]
+
+    def test_it_is_not_high(self, small):
+        assert small[3].figure.get_size_inches()[1] < 7

@@ -16,7 +16,9 @@ DOT_PRODUCT, APPLICATIONS = (
     "03-2-1-scaled-dot-product-attention", "03-2-3-applications-of-attention",
 )
 ROOT = "03-2-1-study-why-the-root"
-CHOICES, STACKS = "03-study-what-each-choice-buys", "03-1-encoder-and-decoder-stacks"
+CHOICES, STACKS, NORM_ORDER = (
+    "03-study-what-each-choice-buys", "03-1-encoder-and-decoder-stacks", "03-1-study-norm-order",
+)
 
 NO_WARMUP, PRE_NORM = "training.warmup=false", "model.norm=pre"
 # The book's model, four times as wide.
@@ -136,7 +138,7 @@ _ALL = (
     control(
         "none", "nothing", pages=(
             DOT_PRODUCT, ROOT, APPLICATIONS, OPTIMIZER, STACKS, NETWORKS_WORTH, EMBEDDINGS,
-            FACTOR_AND_TIES, POSITIONS, ROTATION,
+            FACTOR_AND_TIES, POSITIONS, ROTATION, NORM_ORDER,
         ),
     ),
     control(
@@ -183,26 +185,26 @@ _ALL = (
         model="NoCausalMask", pages=(APPLICATIONS,),
     ),
     control(
-        "no-warmup", "the warm-up of the rate (§5.3)", NO_WARMUP, pages=(OPTIMIZER,),
+        "no-warmup", "the warm-up of the rate (§5.3)", NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER),
     ),
     control(
         "pre-norm", "nothing; norms before sub-layers and after stacks",
-        PRE_NORM, pages=(OPTIMIZER,),
+        PRE_NORM, pages=(OPTIMIZER, NORM_ORDER),
     ),
     control(
         "pre-norm-no-warmup", "the warm-up, with norms like that",
-        PRE_NORM, NO_WARMUP, pages=(OPTIMIZER,),
+        PRE_NORM, NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER),
     ),
-    ablation("none", pages=(OPTIMIZER, REGULARIZATION)),
-    ablation("no-warmup", NO_WARMUP, pages=(OPTIMIZER,)),
-    ablation("pre-norm", PRE_NORM, pages=(OPTIMIZER,)),
-    ablation("pre-norm-no-warmup", PRE_NORM, NO_WARMUP, pages=(OPTIMIZER,)),
+    ablation("none", pages=(OPTIMIZER, REGULARIZATION, NORM_ORDER)),
+    ablation("no-warmup", NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER)),
+    ablation("pre-norm", PRE_NORM, pages=(OPTIMIZER, NORM_ORDER)),
+    ablation("pre-norm-no-warmup", PRE_NORM, NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER)),
     ablation(
         "no-warmup-long", NO_WARMUP, "training.steps=2000", pages=(OPTIMIZER,),
         seconds=200.0,
     ),
-    ablation("wide", *WIDE, pages=(), seconds=120.0),
-    ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(), seconds=120.0),
+    ablation("wide", *WIDE, pages=(NORM_ORDER,), seconds=120.0),
+    ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(NORM_ORDER,), seconds=120.0),
     ablation("no-smoothing", "training.label_smoothing=0", pages=(REGULARIZATION,)),
     ablation("no-dropout", "model.dropout=0", pages=(REGULARIZATION,)),
     ablation("few", FEW, pages=(REGULARIZATION,)),
