@@ -42,8 +42,8 @@ def by_parameters(
         if bar is not None:
             ax.axhline(bar, color=GREY, linestyle="--", linewidth=1)
             ax.annotate(
-                f"the bar, {bar:.0%}", (1, bar), xycoords=("axes fraction", "data"),
-                xytext=(0, -4), textcoords="offset points", ha="right", va="top", color=GREY,
+                f"the bar, {bar:.0%}", (0, bar), xycoords=("axes fraction", "data"),
+                xytext=(4, 3), textcoords="offset points", color=GREY,
             )
         if marked is not None:
             ax.axvline(marked[0], color=GREY, linestyle=":", linewidth=1)
