@@ -10,7 +10,7 @@ from annotated.figures.training import (
     training_curves,
 )
 
-LOSSES = [5.5, 4.25, 3.0, 2.5, 1.75, 1.5, 1.25]
+LOSSES = {1: 5.5, 2: 4.25, 3: 3.0, 5: 2.5, 7: 1.75}
 ACCURACY = {2: {3: 0.0, 2: 0.1}, 5: {2: 0.4, 3: 0.2}, 7: {2: 1.0, 3: 0.9, 6: 0.5}}
 
 
@@ -26,9 +26,9 @@ def points(line):
     return list(zip(*(axis.tolist() for axis in line.get_data()), strict=True))
 
 
-def test_above_is_the_loss_of_each_update_counted_from_1(figure):
+def test_above_is_the_loss_by_update(figure):
     (line,) = figure.axes[0].lines
-    assert points(line) == list(enumerate(LOSSES, 1))
+    assert points(line) == list(LOSSES.items())
     assert figure.axes[0].get_ylim()[0] == 0
     assert "nats" in figure.axes[0].get_ylabel()
 
@@ -56,6 +56,14 @@ def test_groups_differ_in_colour_and_in_marker(figure):
     assert len({line.get_marker() for line in lines}) == 3
 
 
+def test_a_mark_stands_at_its_step_in_both_panels():
+    made = training_curves(LOSSES, ACCURACY, "digits", marks={3: "the peak"})
+    for ax in made.axes:
+        assert any(set(line.get_xdata()) == {3} for line in ax.lines)
+    assert [text.get_text() for text in made.axes[0].texts] == ["the peak"]
+    plt.close(made)
+
+
 def test_both_panels_count_the_same_updates(figure):
     above, below = figure.axes
     assert above.get_xlim() == below.get_xlim()
@@ -63,7 +71,7 @@ def test_both_panels_count_the_same_updates(figure):
 
 
 def test_more_groups_than_colours_can_be_drawn():
-    made = training_curves([1.0], {1: {group: group / 11 for group in range(11)}}, "letters")
+    made = training_curves({1: 1.0}, {1: {group: group / 11 for group in range(11)}}, "letters")
     assert len(made.axes[1].lines) == 11
     plt.close(made)
 

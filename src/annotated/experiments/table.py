@@ -5,9 +5,11 @@ from pathlib import Path
 
 from annotated.experiments.entries import Experiment, Measurement, Training
 
-BATCHES, ATTENTION = "05-1-training-data-and-batching", "03-2-study-additive-attention"
-SCHEDULE, OPTIMIZER = "05-2-hardware-and-schedule", "05-3-optimizer"
+BATCHES, ATTENTION = "05-1-study-what-batches-cost", "03-2-study-additive-attention"
+SCHEDULE, COST = "05-2-hardware-and-schedule", "05-2-study-what-it-cost"
+OPTIMIZER, WARMUP = "05-3-optimizer", "05-3-study-without-warm-up"
 REGULARIZATION = "05-4-regularization"
+DROPOUT, SMOOTHING = "05-4-study-dropout", "05-4-study-smoothing"
 NETWORKS_WORTH = "03-3-study-what-networks-are-worth"
 EMBEDDINGS, POSITIONS = "03-4-embeddings-and-softmax", "03-5-positional-encoding"
 FACTOR_AND_TIES = "03-4-study-the-factor-and-the-ties"
@@ -41,7 +43,7 @@ def step(model: str, precision: str, seconds: dict[str, float], least: dict[str,
     `least` what the whole needs.
     """
     return Measurement(
-        name=f"step-{model}-{precision}", pages=(SCHEDULE,) if "cpu" in least else (),
+        name=f"step-{model}-{precision}", pages=(COST,) if "cpu" in least else (),
         function="annotated.benchmark.step:record", least=least, share=0.1,
         arguments={"model": model, "precision": precision, "seconds": seconds},
     )
@@ -116,11 +118,11 @@ _ALL = (
     step("big", "bfloat16", {"cuda": 60.0}, {"cuda": 25.0}),
     Training(name="multi30k-en-de", recipe="multi30k-en-de", least={"cuda": 90.0}, share=1.0),
     Training(
-        name="multi30k-en-de-short", recipe="multi30k-en-de-short", pages=(SCHEDULE,),
+        name="multi30k-en-de-short", recipe="multi30k-en-de-short", pages=(COST,),
         least={"cpu": 180.0}, share=1.0,
     ),
     Training(
-        name="tatoeba-en-de", recipe="tatoeba-en-de", pages=(SCHEDULE,),
+        name="tatoeba-en-de", recipe="tatoeba-en-de", pages=(COST,),
         least={"cpu": 300.0}, share=1.0,
     ),
     Training(
@@ -137,7 +139,7 @@ _ALL = (
     ),
     control(
         "none", "nothing", pages=(
-            DOT_PRODUCT, ROOT, APPLICATIONS, OPTIMIZER, STACKS, NETWORKS_WORTH, EMBEDDINGS,
+            DOT_PRODUCT, ROOT, APPLICATIONS, WARMUP, STACKS, NETWORKS_WORTH, EMBEDDINGS,
             FACTOR_AND_TIES, POSITIONS, ROTATION, NORM_ORDER,
         ),
     ),
@@ -185,30 +187,29 @@ _ALL = (
         model="NoCausalMask", pages=(APPLICATIONS,),
     ),
     control(
-        "no-warmup", "the warm-up of the rate (§5.3)", NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER),
+        "no-warmup", "the warm-up of the rate (§5.3)", NO_WARMUP, pages=(WARMUP, NORM_ORDER),
     ),
     control(
         "pre-norm", "nothing; norms before sub-layers and after stacks",
-        PRE_NORM, pages=(OPTIMIZER, NORM_ORDER),
+        PRE_NORM, pages=(NORM_ORDER,),
     ),
     control(
         "pre-norm-no-warmup", "the warm-up, with norms like that",
-        PRE_NORM, NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER),
+        PRE_NORM, NO_WARMUP, pages=(NORM_ORDER,),
     ),
-    ablation("none", pages=(OPTIMIZER, REGULARIZATION, NORM_ORDER)),
-    ablation("no-warmup", NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER)),
-    ablation("pre-norm", PRE_NORM, pages=(OPTIMIZER, NORM_ORDER)),
-    ablation("pre-norm-no-warmup", PRE_NORM, NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER)),
     ablation(
-        "no-warmup-long", NO_WARMUP, "training.steps=2000", pages=(OPTIMIZER,),
-        seconds=200.0,
+        "none", pages=(OPTIMIZER, WARMUP, REGULARIZATION, DROPOUT, SMOOTHING, NORM_ORDER),
     ),
-    ablation("wide", *WIDE, pages=(NORM_ORDER,), seconds=120.0),
-    ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(NORM_ORDER,), seconds=120.0),
-    ablation("no-smoothing", "training.label_smoothing=0", pages=(REGULARIZATION,)),
-    ablation("no-dropout", "model.dropout=0", pages=(REGULARIZATION,)),
-    ablation("few", FEW, pages=(REGULARIZATION,)),
-    ablation("few-no-dropout", FEW, "model.dropout=0", pages=(REGULARIZATION,)),
+    ablation("no-warmup", NO_WARMUP, pages=(OPTIMIZER, WARMUP, NORM_ORDER)),
+    ablation("pre-norm", PRE_NORM, pages=(NORM_ORDER,)),
+    ablation("pre-norm-no-warmup", PRE_NORM, NO_WARMUP, pages=(NORM_ORDER,)),
+    ablation("no-warmup-long", NO_WARMUP, "training.steps=2000", pages=(), seconds=200.0),
+    ablation("wide", *WIDE, pages=(WARMUP, NORM_ORDER), seconds=120.0),
+    ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(WARMUP, NORM_ORDER), seconds=120.0),
+    ablation("no-smoothing", "training.label_smoothing=0", pages=(REGULARIZATION, SMOOTHING)),
+    ablation("no-dropout", "model.dropout=0", pages=(DROPOUT, SMOOTHING)),
+    ablation("few", FEW, pages=(DROPOUT,)),
+    ablation("few-no-dropout", FEW, "model.dropout=0", pages=(DROPOUT,)),
     batches("sorted", 0), batches("loose", 6), batches("random", 1_000_000),
     *(size(layers, heads, d, times * d) for layers, heads, d, times in SIZES),
     padding("numbers-en-de", 60.0), padding("multi30k-en-de-short", 300.0),

@@ -25,19 +25,27 @@ Curve = Sequence[Mapping[str, int | float | None]]  # the curve of a record
 
 
 def training_curves(
-    losses: Sequence[float], accuracy: Mapping[int, Mapping[int, float]], groups: str
+    losses: Mapping[int, float], accuracy: Mapping[int, Mapping[int, float]], groups: str,
+    marks: Mapping[int, str] | None = None,
 ) -> Figure:
-    """Above the loss of every update, below exact match by group.
+    """Above the loss by update, below exact match by group.
 
-    `losses` are in nats a token, from update 1 on. `accuracy` is step →
-    group → share right, 0 to 1; each group is one line.
+    `losses` is step → nats per token, `accuracy` step → group → share right, 0 to 1; each group
+    is one line. `marks` has words for steps at which something happened.
     """
     with style():
         fig, (above, below) = figure(6.4, 5.4, 2, 1, sharex=True)
-        above.plot(range(1, len(losses) + 1), losses, color=GREY, linewidth=1)
-        above.set_ylabel("loss (nats a token)")
+        above.plot(*zip(*losses.items(), strict=True), color=GREY, linewidth=1.6)
+        above.set_ylabel("loss (nats per token)")
         above.set_ylim(bottom=0)
-        above.set_title("Smoothed loss of each update")
+        above.set_title("Smoothed loss")
+        for step, words in (marks or {}).items():
+            for ax in (above, below):
+                ax.axvline(step, color=GREY, linestyle=":", linewidth=1)
+            above.annotate(
+                words, (step, 0.95), xycoords=("data", "axes fraction"), xytext=(6, 0),
+                textcoords="offset points", va="top", color=GREY,
+            )
         for i, group in enumerate(sorted({g for share in accuracy.values() for g in share})):
             points = [(step, share[group]) for step, share in accuracy.items() if group in share]
             below.plot(
@@ -96,7 +104,7 @@ def compared_runs(runs: Mapping[str, Sequence[Curve]]) -> Figure:
                         label=None if number else label,
                     )
         above.set_ylim(bottom=0)
-        above.set_ylabel("loss (nats a token)")
+        above.set_ylabel("loss (nats per token)")
         above.set_title("Smoothed loss")
         below.set_ylim(-0.03, 1.03)
         below.set_xlabel("updates")
