@@ -56,20 +56,10 @@ class SmallInput(NoEmbeddingScale):
     """§3.4 without √d_model, and positions divided by it: the two are as large beside each other
     as in the paper, and both are smaller."""
 
-    def __init__(self, config: TransformerConfig):
-        super().__init__(config)
-        self.positions = Divided(self.positions, math.sqrt(config.d_model))
-
-
-class Divided(nn.Module):
-    """What another module gives, divided by a number."""
-
-    def __init__(self, whole: nn.Module, by: float):
-        super().__init__()
-        self.whole, self.by = whole, by
-
-    def forward(self, *inputs) -> Tensor:
-        return self.whole(*inputs) / self.by
+    def embed(self, ids: Ids, use: str, start: int = 0) -> Vectors:
+        check_ids(ids, use, self.config.vocab_size)
+        positions = self.positions(ids.shape[1], start) / math.sqrt(self.config.d_model)
+        return self.dropout(self.matrix(use)(ids) + positions)
 
 
 class NoPositions(Transformer):
