@@ -93,7 +93,10 @@ def head_losses(losses: Mapping[str, Sequence[int]], total: int) -> Figure:
 
 
 def draw_losses(ax, counts: np.ndarray, total: int, columns: Sequence) -> None:
-    """Counts as coloured cells with the numbers written in; zeros step back."""
+    """Draw `counts` of `total` on `ax` as coloured cells, the numbers in them; zeros step back.
+
+    `columns` are the names under the columns.
+    """
     ax.imshow(counts, cmap="Oranges", vmin=0, vmax=total, aspect="auto")
     for (row, column), count in np.ndenumerate(counts):
         ax.text(
