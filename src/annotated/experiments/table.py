@@ -29,10 +29,9 @@ FEW = "task.count=300"  # so that 600 updates see each pair more than a hundred 
 
 # Layers, heads, d_model, and how many times as wide the feed-forward networks are.
 SIZES = [
-    *product((1,), (2,), (32, 48, 64), (4,)),
-    *product((2,), (1, 2, 4), (32, 48, 64), (4,)),
-    (2, 2, 96, 4), (2, 2, 128, 4), (2, 4, 128, 4),
-    (2, 2, 32, 1), (2, 2, 32, 2), (2, 2, 48, 1), (2, 2, 48, 2), (2, 2, 64, 2),
+    (1, 2, 32, 4), (1, 2, 48, 4), (2, 1, 48, 4), (2, 4, 48, 4), (2, 4, 64, 4),
+    *product((2,), (2,), (32, 48, 64, 96), (4,)),
+    (2, 2, 32, 2), (2, 2, 48, 1), (2, 2, 48, 2), (2, 2, 64, 2),
 ]
 
 

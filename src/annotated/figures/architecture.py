@@ -84,9 +84,8 @@ def architecture(
     or frame, and its artist's gid is its name; a module that both sides use is one box for both.
     `batch` holds the sentence; `piece` turns an id into text. Not `whole`, it fits a screen:
     attention and feed-forward are closed boxes, dropout is left out, and of layers that are alike
-    only the first is open. Raises
-    ValueError for more than one sentence, for a target that is not its labels shifted right, and
-    for a model that is wired in a way this can't draw.
+    only the first is open. Raises ValueError for more than one sentence, for a target that is not
+    its labels shifted right, and for a model that is wired in a way this can't draw.
     """
     source, target, labels = batch.source, batch.target, batch.labels
     if len(source) != 1:
