@@ -23,7 +23,7 @@ from pages import HIDDEN, INSTALL_CELL, PREDICTED, numerals
 from pages.learn import minutes
 from pages.page import read
 from pages.rules import BOOK_RULES, RULES, check
-from pages.rules.registry import NEWER, rule
+from pages.rules.registry import rule
 
 LESSON = "03-2-1-scaled-dot-product-attention"
 STUDY = "05-2-hardware-and-schedule"
@@ -726,16 +726,6 @@ def test_a_study_is_found_from_its_section(tree):
     assert len(messages()) == 1
 
 
-def test_an_unfinished_page_need_not_keep_the_newer_rules(tree):
-    page = [text("# Scaled Dot-Product Attention"), code("!ls"), short(26)]
-    before = {finding.rule for finding in check([store_lesson(tree, page)], tree)}
-    tree.exceptions.write_text(f'unfinished = ["{LESSON}"]')
-    tree.__dict__.pop("_listed", None)
-    after = {finding.rule for finding in check([store_lesson(tree, page)], tree)}
-    assert before - after == before & NEWER
-    assert after >= {"plain-python", "cell-length"} and before & NEWER >= {"word-count", "predict"}
-
-
 def store_lesson(tree, cells):
     return store(tree.folder / f"{LESSON}.ipynb", *cells, book=ABOUT[LESSON])
 
@@ -830,8 +820,7 @@ def learn(tree):
 
 
 def path_findings(tree):
-    for name in ("learn_pages", "_listed"):
-        tree.__dict__.pop(name, None)
+    tree.__dict__.pop("learn_pages", None)
     return [message for _, message in BOOK_RULES["learn-path"](tree)]
 
 
@@ -843,8 +832,6 @@ def test_the_learn_path_is_there_and_walked_in_two_hours(learn):
     assert path_findings(learn) == ["the path takes 131 minutes, at most 130"]
     (learn.folder / "end.ipynb").unlink()
     assert path_findings(learn) == ["end is on the path, but not in the book"]
-    learn.exceptions.write_text('unfinished = ["notes"]')
-    assert path_findings(learn) == []
 
 
 def test_a_page_has_the_terms_that_it_explains(learn):

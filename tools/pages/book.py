@@ -127,19 +127,10 @@ class Book:
         )
 
     @cached_property
-    def _listed(self) -> dict[str, Any]:
-        return tomllib.loads(self.exceptions.read_text(encoding="utf-8"))
-
-    @property
-    def unfinished(self) -> list[str]:
-        """Pages that the newer rules (registry.NEWER) don't yet ask anything of."""
-        return self._listed.get("unfinished", [])
-
-    @cached_property
     def allowed(self) -> list[Allowed]:
         entries = []
-        for rule, rows in self._listed.items():
-            for row in rows if rule != "unfinished" else ():
+        for rule, rows in tomllib.loads(self.exceptions.read_text(encoding="utf-8")).items():
+            for row in rows:
                 if row.keys() != {"page", KEYS.get(rule), "reason"} or not all(row.values()):
                     raise ValueError(
                         f"{self.exceptions.name}: [[{rule}]] {row}: each entry is one of"
