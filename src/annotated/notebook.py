@@ -199,10 +199,10 @@ def stations(book: BookModel) -> dict[str, tuple[str, str]]:
     }
 
 
-def where(station: str = "") -> None:
+def where(station: str | None = None) -> None:
     """Display the way through the model: one station lit, or all, for a page that walks it."""
     shapes = stations(book_model())
-    if station and station not in shapes:
+    if station is not None and station not in shapes:
         raise ValueError(f"no station {station!r}; expected one of {', '.join(shapes)}")
     chips = []
     for name, (ours, base) in shapes.items():
@@ -211,7 +211,7 @@ def where(station: str = "") -> None:
                 f'<span class="station here" aria-current="step">{escape(name)}'
                 f"<small>here {ours} · base model {base}</small></span>"
             )
-        elif not station:
+        elif station is None:
             chips.append(
                 f'<span class="station here">{escape(name)}<small>{ours}</small></span>'
             )

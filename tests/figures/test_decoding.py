@@ -60,7 +60,7 @@ def test_each_call_reads_what_the_calls_before_it_found_likeliest(draw):
         ["␣ein", "60.0 %"], ["zwan", "20.0 %"], ["5 others", "20.0 %"],
         ["step 1", "reads", "BOS", "␣ein"],
         ["und", "93.0 %"], ["zwan", "5.0 %"], ["5 others", "2.0 %"],
-        ["call 3", "reads", "BOS", "␣ein", "und"],
+        ["step 2", "reads", "BOS", "␣ein", "und"],
         ["EOS", "40.0 %"], ["zwan", "16.0 %"], ["5 others", "44.0 %"],
     ]
 
