@@ -141,7 +141,7 @@ class TestComparedRuns:
     def test_axes_are_named_and_count_the_same_updates(self, runs):
         above, below = runs.axes
         assert above.get_xlim() == below.get_xlim()
-        assert (below.get_xlabel(), above.get_ylabel()) == ("updates", "loss (nats a token)")
+        assert (below.get_xlabel(), above.get_ylabel()) == ("updates", "loss (nats per token)")
 
     def test_it_fits_a_phone_and_stands_on_white(self, runs):
         assert runs.get_size_inches()[0] <= 7
