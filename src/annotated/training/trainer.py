@@ -109,7 +109,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class Update:
-    """What one update was: loss in nats a token, smoothed and before it.
+    """What one update was: loss in nats per token, smoothed and before it.
 
     `norm` is the length of the gradient, `tokens` counts labels without
     padding, `seconds` is the time it took.
