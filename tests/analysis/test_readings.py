@@ -2,7 +2,8 @@
 
 import torch
 
-from annotated.analysis.readings import decoder_states
+from annotated.analysis.readings import decoder_states, gradient_by_use
+from annotated.data.batches import Batch
 
 
 def test_the_last_are_those_that_give_the_logits(build, sentences, pad):
@@ -23,3 +24,20 @@ def test_the_last_are_those_that_give_the_logits(build, sentences, pad):
         torch.testing.assert_close(
             states["1 self"], layer.sublayer_1(x, layer.self_attention)
         )
+
+
+def test_the_parts_of_the_gradient_add_up(build, sentences, pad):
+    model = build().eval()
+    config = model.config
+    source = pad(sentences([7, 3], config), config.pad_id)
+    target = pad(sentences([4, 5], config, seed=1), config.pad_id)
+    labels = pad(sentences([4, 5], config, seed=2), config.pad_id)
+    parts = gradient_by_use(model, Batch(source, target, labels))
+    assert [*parts] == ["source", "target", "output"]
+    loss = torch.nn.functional.cross_entropy(
+        model(source, target).flatten(0, 1), labels.flatten(), ignore_index=config.pad_id
+    )
+    whole, = torch.autograd.grad(loss, model.embedding.weight)
+    torch.testing.assert_close(sum(parts.values()), whole)
+    for use, ids in ("source", source), ("target", target):
+        assert set(parts[use].any(1).nonzero().flatten().tolist()) <= set(ids.flatten().tolist())

@@ -1,8 +1,12 @@
-"""§3.4: what the vectors inside a decoder say, read with the embedding matrix on their way up."""
+"""§3.4: what the embedding matrix reads inside a decoder, and its gradient by its three uses."""
+
+from dataclasses import replace
 
 from jaxtyping import Float, Int
-from torch import Tensor, no_grad
+from torch import Tensor, autograd, enable_grad, no_grad, random
+from torch.nn.functional import cross_entropy
 
+from annotated.data.batches import Batch
 from annotated.model import Transformer
 from annotated.model.evaluating import evaluating
 
@@ -39,3 +43,25 @@ def decoder_states(
         for handle in handles:
             handle.remove()
     return states
+
+
+@enable_grad()
+def gradient_by_use(
+    model: Transformer, batch: Batch
+) -> dict[str, Float[Tensor, "vocab d_model"]]:
+    """The gradient of a tied E in its three parts: "source", "target" and "output".
+
+    Of the mean cross-entropy of the batch's labels, without dropout. Taken on a copy of the
+    `model` with a matrix per use, all with the same numbers; the parts add up to E's gradient.
+    """
+    E = model.embedding.weight.detach()
+    with random.fork_rng(devices=[]):
+        apart = Transformer(replace(model.config, tie=False)).to(E).eval()
+    same = {f"untied.{use}.weight": E for use in ("target", "output")}
+    apart.load_state_dict(model.state_dict() | same)
+    loss = cross_entropy(
+        apart(batch.source, batch.target).flatten(0, 1), batch.labels.flatten(),
+        ignore_index=model.config.pad_id,
+    )
+    uses = ("source", "target", "output")
+    return dict(zip(uses, autograd.grad(loss, [apart.matrix(use).weight for use in uses])))
