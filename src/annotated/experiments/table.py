@@ -202,7 +202,6 @@ _ALL = (
     ablation("no-warmup", NO_WARMUP, pages=(OPTIMIZER, WARMUP, NORM_ORDER)),
     ablation("pre-norm", PRE_NORM, pages=(NORM_ORDER,)),
     ablation("pre-norm-no-warmup", PRE_NORM, NO_WARMUP, pages=(NORM_ORDER,)),
-    ablation("no-warmup-long", NO_WARMUP, "training.steps=2000", pages=(), seconds=200.0),
     ablation("wide", *WIDE, pages=(WARMUP, NORM_ORDER), seconds=120.0),
     ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(WARMUP, NORM_ORDER), seconds=120.0),
     ablation("no-smoothing", "training.label_smoothing=0", pages=(REGULARIZATION, SMOOTHING)),
