@@ -8,6 +8,14 @@ document.addEventListener("DOMContentLoaded", function () {
   });
 });
 
+// The theme's arrows in the contents have a picture and no name for those who can't see it.
+document.addEventListener("DOMContentLoaded", function () {
+  document.querySelectorAll(".bd-sidenav li.has-children > details > summary").forEach(function (summary) {
+    var page = summary.closest("li").querySelector("a");
+    summary.setAttribute("aria-label", "Studies under " + page.textContent.trim());
+  });
+});
+
 // Sphinx's search fetches every page it found for an excerpt, which browsers forbid on pages opened from disk.
 if (typeof DOCUMENTATION_OPTIONS !== "undefined" && location.protocol === "file:") {
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
