@@ -31,7 +31,8 @@ def training_curves(
     """Above the loss by update, below exact match by group.
 
     `losses` is step → nats per token, `accuracy` step → group → share right, 0 to 1; each group
-    is one line. `marks` has words for steps at which something happened.
+    is one line, and `groups` says what they count. `marks` has words for steps at which something
+    happened.
     """
     with style():
         fig, (above, below) = figure(6.4, 5.4, 2, 1, sharex=True)
