@@ -64,6 +64,14 @@ def place_index(
     return torch.tensor(places, dtype=torch.int64, device=device)
 
 
+def attentions(model: nn.Module) -> dict[str, MultiHeadAttention]:
+    """The attentions of a model by their names, those of `record_attention`."""
+    return {
+        name: module for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention)
+    }
+
+
 @contextmanager
 def cut_heads(
     model: nn.Module, cut: Mapping[str, Iterable[int]]
@@ -75,10 +83,7 @@ def cut_heads(
     these are zero; afterwards W^O is what it was, to the bit.
     Raises ValueError for an attention or a head that the model lacks.
     """
-    layers = {
-        name: module for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention)
-    }
+    layers = attentions(model)
     cut = {name: list(heads) for name, heads in cut.items()}
     check_cut(layers, cut)
     weights = {name: layers[name].w_o.weight.detach() for name in cut}

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from annotated.analysis.interventions import attentions
 from annotated.model import MultiHeadAttention, Transformer
 
 
@@ -57,9 +58,7 @@ def queries_keys_values(
 
 
 def _named(model: nn.Module, name: str) -> MultiHeadAttention:
-    modules = dict(model.named_modules())
-    found = modules.get(name)
-    if not isinstance(found, MultiHeadAttention):
-        have = [n for n, module in modules.items() if isinstance(module, MultiHeadAttention)]
-        raise ValueError(f"no attention {name!r}; the model has {', '.join(have)}")
-    return found
+    found = attentions(model)
+    if name not in found:
+        raise ValueError(f"no attention {name!r}; the model has {', '.join(found)}")
+    return found[name]

@@ -1,15 +1,14 @@
 """The model of Figure 1, made of functions that a reader wrote."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annotated.exercises.parts import EXERCISES, check, completed
 from annotated.model import Transformer, TransformerConfig
+from annotated.translation.uncached import Uncached
 
 Source = Int[Tensor, "batch m"]
 Target = Int[Tensor, "batch n"]
@@ -17,7 +16,7 @@ Memory = Float[Tensor, "batch m d_model"]
 Logits = Float[Tensor, "batch n vocab"]
 
 
-class Assembled(nn.Module):
+class Assembled(Uncached, nn.Module):
     """The parameters of a `Transformer`, and seven given functions that compute with them.
 
     `parts`: functions by the names of the exercises; the package's stand in for those that are
@@ -73,30 +72,6 @@ class Assembled(nn.Module):
                 [layer.sublayer_1.norm, layer.sublayer_2.norm, layer.sublayer_3.norm],
             )
         return self.embedding.logits(x)
-
-    @torch.no_grad()
-    def start(self, source: Source, capacity: int, memory: Memory | None = None) -> "Prefix":
-        memory = self.encode(source) if memory is None else memory
-        return Prefix(source, memory, source[:, :0])
-
-    @torch.no_grad()
-    def step(self, token: Int[Tensor, " batch"], cache: "Prefix") -> Float[Tensor, "batch vocab"]:
-        cache.target = torch.cat([cache.target, token[:, None]], dim=1)
-        return self.decode(cache.target, cache.memory, cache.source)[:, -1]
-
-
-@dataclass
-class Prefix:
-    """What has been read and said so far; for search, made by start()."""
-
-    source: Tensor
-    memory: Tensor
-    target: Tensor
-
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Repeat, reorder or drop rows of the batch, in place."""
-        self.source, self.memory = self.source[rows], self.memory[rows]
-        self.target = self.target[rows]
 
 
 def with_mistake(config: TransformerConfig, part: str, name: str) -> Assembled:

@@ -7,10 +7,10 @@ to five digits.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from annotated.analysis.scores import token_accuracy
@@ -23,6 +23,7 @@ from annotated.recipes import Numbers, Recipe, score
 from annotated.recipes.task import Report, batches_of
 from annotated.records import as_metrics
 from annotated.translation import Translator
+from annotated.translation.uncached import Uncached
 
 
 class UnscaledAttention(MultiHeadAttention):
@@ -119,7 +120,7 @@ def silent(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Ten
     return 0 * output
 
 
-class NoCausalMask(Transformer):
+class NoCausalMask(Uncached, Transformer):
     """§3.2.3 without the causal mask: every piece of the target sees every other.
 
     Padding stays masked. Nothing can be cached, because a new piece changes
@@ -143,32 +144,6 @@ class NoCausalMask(Transformer):
             x = layer.sublayer_2(x, layer.cross_attention, memory, other)
             x = layer.sublayer_3(x, layer.feed_forward)
         return self.logits(self.decoder.norm(x))
-
-    @torch.no_grad()
-    def start(self, source: SourceIds, capacity: int, memory: Memory | None = None) -> "Prefix":
-        memory = self.encode(source) if memory is None else memory
-        return Prefix(source, memory, source[:, :0])
-
-    @torch.no_grad()
-    def step(
-        self, token: Int[Tensor, " batch"], cache: "Prefix"
-    ) -> Float[Tensor, "batch vocab"]:
-        cache.target = torch.cat([cache.target, token[:, None]], 1)
-        return self.decode(cache.target, cache.memory, cache.source)[:, -1]
-
-
-@dataclass
-class Prefix:
-    """What a search keeps of a model that can't cache: all that it reads."""
-
-    source: SourceIds
-    memory: Memory
-    target: Ids
-
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Repeat, reorder or drop rows of the batch, in place."""
-        self.source, self.memory = self.source[rows], self.memory[rows]
-        self.target = self.target[rows]
 
 
 MODELS: dict[str, type[Transformer]] = {

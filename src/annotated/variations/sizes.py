@@ -8,9 +8,8 @@ from typing import cast
 from torch import nn
 
 from annotated import records
-from annotated.analysis.interventions import cut_heads
+from annotated.analysis.interventions import attentions, cut_heads
 from annotated.data.numbers import different, pairs
-from annotated.model import MultiHeadAttention
 from annotated.recipes import Recipe
 from annotated.recipes.task import Report
 from annotated.records import Record, as_metrics
@@ -100,8 +99,7 @@ def heads_of(model: nn.Module) -> list[tuple[str, int]]:
     """Each attention of the model with each of its heads, from 0."""
     return [
         (name, head)
-        for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention) for head in range(module.heads)
+        for name, attention in attentions(model).items() for head in range(attention.heads)
     ]
 
 
