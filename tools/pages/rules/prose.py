@@ -104,9 +104,9 @@ def terms(page: Page, book: Book) -> Found:
     if page.stem not in book.learn:
         return
     here = book.learn.index(page.stem)
+    texts = {cell.place: " ".join(said(cell.source).split()) for cell in page.prose}
     for term, home in book.terms.items():
         pattern = rf"\b(?:{term.replace('/', '|')})(?:s|es)?\b"
-        texts = {cell.place: " ".join(said(cell.source).split()) for cell in page.prose}
         uses = [cell for cell in page.prose if re.search(pattern, texts[cell.place], re.I)]
         if home == page.stem:
             if not uses:
