@@ -135,7 +135,7 @@ class Numbers(ExactTask):
     target: str = "de"
     # examples in the training set, drawn from the seed
     count: int = 60_000
-    # thousands never trained on ((7, 20): 7 000-7 999, 20 000-20 999); tested alone
+    # thousands never trained on, as in 7 for 7 000-7 999; tested alone
     thousands: tuple[int, ...] = ()
     # most digits of a number that is trained on or tested
     digits: int = len(numbers.DIGIT_WEIGHTS)
