@@ -4,6 +4,7 @@ import ast
 import contextlib
 import inspect
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,16 @@ from annotated.model import (
     record_attention,
     scaled_dot_product_attention,
 )
-from annotated.notebook import BookModel, book_model, show, stations, table, where
+from annotated.notebook import (
+    BookModel,
+    as_json,
+    book_model,
+    explorer,
+    show,
+    stations,
+    table,
+    where,
+)
 from annotated.recipes import Score, recipe_named
 from annotated.training import Trainer, label_smoothed_loss, learning_rate
 from annotated.translation import Translator, greedy_search
@@ -374,6 +384,67 @@ class TestTable:
         assert str(caught.value) == (
             f"rows have {said} cells; expected as many in each, at least 1"
         )
+
+
+class TestExplorer:
+    def made(self, displayed, data, fallback="<p>What it shows.</p>", name="head-cutter"):
+        explorer(name, data, fallback)
+        (made,) = displayed
+        page = BeautifulSoup(made.data, "html.parser")
+        assert isinstance(made, HTML) and str(page).count("<") == made.data.count("<")
+        return page.div
+
+    def test_script_finds_it_by_its_name_and_the_fallback_stands_before_the_data(self, displayed):
+        div = self.made(displayed, {"a": 1})
+        assert div["class"] == ["explorer"] and div["data-explorer"] == "head-cutter"
+        text, data = div.find_all(True, recursive=False)
+        assert (text.name, text.text) == ("p", "What it shows.")
+        assert (data.name, data["type"]) == ("script", "application/json")
+
+    def test_a_table_is_a_fallback(self, displayed):
+        div = self.made(displayed, [], table("Sizes", [("of", "n"), ("a", 1)]))
+        assert [cell.text for cell in div.find_all(["th", "td"])] == ["of", "n", "a", "1"]
+
+    def test_exact_data_arrive_as_they_are_even_what_looks_like_tags(self, displayed):
+        data = {"text": "</script><!-- \"zwei\" \\ é ≤", "rows": [[1, -2], [], [True, None]]}
+        assert json.loads(self.made(displayed, data).script.string) == data
+
+    def test_floats_are_written_as_measured_and_tensors_as_lists(self, displayed):
+        data = {"x": (0.5, -1 / 3), "t": torch.tensor([[1, 2]]), "f": torch.tensor([2.0, 1e-9])}
+        found = json.loads(self.made(displayed, data).script.string)
+        assert found == {"x": ["≈0.5", "≈-0.333333"], "t": [[1, 2]], "f": ["≈2", "≈1e-09"]}
+
+    @given(st.floats(allow_nan=False, allow_infinity=False))
+    def test_nothing_of_a_float_is_compared_between_machines(self, value):
+        """nbval blanks it to the last digit, and to six digits it is the number."""
+        written = as_json(value)
+        rule = re.search(r"^regex: (.*)$", (PAGES.parent / "tools" / "nbval.cfg").read_text(
+            encoding="utf-8"), re.MULTILINE)[1]
+        assert re.sub(rule, "MEASURED", written) == "MEASURED"
+        assert float(written[1:]) == pytest.approx(value, rel=1e-5)
+
+    @pytest.mark.parametrize("name", ["", "Heads", "a b", "a/b", "../x", "a-", 'a"b', "a1"])
+    def test_a_name_that_is_no_file_is_refused(self, displayed, name):
+        with pytest.raises(ValueError, match="name is .*expected small letters"):
+            explorer(name, {}, "<p>.</p>")
+        assert displayed == []
+
+    @pytest.mark.parametrize("data, error, said", [
+        ({"a": [float("nan")]}, ValueError, "data hold nan; expected finite"),
+        (torch.tensor(float("inf")), ValueError, "data hold inf; expected finite"),
+        ({1: 2}, TypeError, r"data have keys \[1\]; expected texts"),
+        ([{3}], TypeError, "data hold a set; expected what JSON has"),
+    ])
+    def test_what_is_not_json_is_refused(self, displayed, data, error, said):
+        with pytest.raises(error, match=said):
+            explorer("heads", data, "<p>.</p>")
+        assert displayed == []
+
+    @pytest.mark.parametrize("fallback", ["", "  \n", HTML(" ")])
+    def test_without_a_fallback_it_is_refused(self, displayed, fallback):
+        with pytest.raises(ValueError, match="explorer 'heads' has no fallback"):
+            explorer("heads", {}, fallback)
+        assert displayed == []
 
 
 STATIONS = [

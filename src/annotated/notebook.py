@@ -1,8 +1,11 @@
 """Helpers that only the book's pages use; the one module that needs Jupyter."""
 
 import inspect
+import json
+import math
+import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -255,3 +258,46 @@ def table(title: str, rows: Sequence[Sequence[object]]) -> HTML:
         f'<div role="region" tabindex="0" aria-label="{escape(title)}"'
         f' style="overflow-x:auto"><table>{joined}</table></div>'
     )
+
+
+def explorer(name: str, data: object, fallback: HTML | str) -> None:
+    """Display what a reader can move on the page: `book/_static/explorers/NAME.js` brings it alive.
+
+    `data` are what the script needs, as JSON: computed here, so that nothing
+    is typed into a script by hand. Tensors become lists. A float was measured:
+    it keeps six digits and is written "≈…", which the comparison of pages
+    leaves out, as everywhere; the script gets it as a number. `fallback` is
+    HTML that tells the finding where no script runs: in JupyterLab, in print.
+    Raises ValueError if `name` is not words joined by hyphens, if a number is
+    not finite, or if there is no fallback; TypeError if `data` are not JSON.
+    """
+    if not re.fullmatch(r"[a-z]+(-[a-z]+)*", name):
+        raise ValueError(f"name is {name!r}; expected small letters joined by hyphens")
+    shown = fallback.data if isinstance(fallback, HTML) else fallback
+    if not shown.strip():
+        raise ValueError(f"explorer {name!r} has no fallback; expected what shows without script")
+    # "<" would let a text in the data end the script.
+    text = json.dumps(as_json(data), ensure_ascii=False).replace("<", "\\u003c")
+    display(HTML(
+        f'<div class="explorer" data-explorer="{name}">{shown}'
+        f'<script type="application/json">{text}</script></div>'
+    ))
+
+
+def as_json(data: object) -> object:
+    """The same of lists, texts, ints and dicts alone; floats as "≈…", tensors as lists."""
+    if data is None or isinstance(data, str | int):
+        return data
+    if isinstance(data, float):
+        if not math.isfinite(data):
+            raise ValueError(f"data hold {data}; expected finite numbers")
+        return f"≈{data:.6g}"
+    if isinstance(data, Tensor):
+        return as_json(data.tolist())
+    if isinstance(data, Mapping):
+        if not all(isinstance(key, str) for key in data):
+            raise TypeError(f"data have keys {list(data)}; expected texts")
+        return {key: as_json(value) for key, value in data.items()}
+    if isinstance(data, Sequence):
+        return [as_json(value) for value in data]
+    raise TypeError(f"data hold a {type(data).__name__}; expected what JSON has, or tensors")
