@@ -110,6 +110,8 @@ def published(tmp_path_factory):
         shutil.copy(ROOT / name, source)
     for name in ("book", "tools"):
         shutil.copytree(ROOT / name, source / name)
+    weights = Path("src", "annotated", "weights")  # the pages run this model (tools/book_live.py)
+    shutil.copytree(ROOT / weights, source / weights)
     fill = [sys.executable, source / "tools" / "publish.py", "https://github.com/reader/the-book"]
     subprocess.run([*fill, "0123456789" * 4], check=True)
 
