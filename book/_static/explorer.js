@@ -140,7 +140,10 @@
     var line = element("p", { class: "explorer-said", "aria-live": "polite" });
     return {
       element: line,
-      say: function (words) { line.replaceChildren.apply(line, [].concat(words)); },
+      say: function (words) {
+        line.replaceChildren.apply(line, [].concat(words));
+        line.style.minHeight = line.offsetHeight + "px"; // a shorter sentence doesn't pull up what follows
+      },
     };
   }
 

@@ -1,0 +1,99 @@
+"""What readers move on the pages: the numbers that the scripts compute are Python's."""
+
+import json
+from math import isclose
+
+import pytest
+
+from annotated import learning_rate, paper
+from annotated.recipes import RECIPES
+
+
+class Explorer:
+    """One explorer on its page, moved as a reader moves it."""
+
+    def __init__(self, page, name):
+        self.tab = page.tab
+        self.root = self.tab.locator(f'[data-explorer="{name}"]')
+        self.tab.wait_for_selector(f'[data-explorer="{name}"].alive', timeout=10_000)
+        self.live = self.root.locator(".explorer-live")
+        # Of floats the page has six digits, after a sign that they were measured.
+        text = self.root.locator('script[type="application/json"]').text_content()
+        self.data = json.loads(text.replace('"≈', '"'))
+
+    def move(self, label, value):
+        """Put the slider of this label at a value."""
+        self.live.get_by_label(label, exact=True).evaluate(
+            "(slider, value) => { slider.value = value;"
+            " slider.dispatchEvent(new Event('input', { bubbles: true })) }", value)
+
+    def press(self, name):
+        self.live.get_by_role("button", name=name, exact=True).click()
+
+    def number(self, name):
+        return float(self.live.locator(f'data[data-name="{name}"]').get_attribute("value"))
+
+    @property
+    def said(self):
+        return self.live.locator(".explorer-said").inner_text()
+
+
+@pytest.fixture
+def explorer(html, view):
+    """`explorer(page, name)` opens a page; at its end the browser has complained of nothing."""
+    opened = []
+
+    def find(page, name):
+        opened.append(view(html / "book" / f"{page}.html"))
+        return Explorer(opened[-1], name)
+
+    yield find
+    for page in opened:
+        assert page.errors == [] and page.foreign == []
+
+
+class TestSchedule:
+    @pytest.fixture
+    def schedule(self, explorer):
+        return explorer("05-3-optimizer", "schedule")
+
+    def test_rates_are_equation_3s(self, schedule):
+        last = paper.TRAINING.base_steps
+        for i, warmup in list(enumerate(schedule.data["warmups"]))[::3]:
+            for j, width in list(enumerate(schedule.data["widths"]))[::2]:
+                schedule.move("warm-up steps", i)
+                schedule.move("d_model", j)
+                peak, end = schedule.number("peak"), schedule.number("last")
+                assert schedule.number("step") == warmup
+                assert isclose(peak, learning_rate(warmup, width, warmup), rel_tol=1e-12)
+                assert isclose(end, learning_rate(last, width, warmup), rel_tol=1e-12)
+
+    def test_a_button_sets_both_and_the_books_run_is_the_recipes(self, schedule):
+        recipe = RECIPES["numbers-en-de"].training
+        rate = learning_rate(recipe.warmup_steps, 32, recipe.warmup_steps, recipe.factor)
+        assert isclose(schedule.number("book"), rate, rel_tol=1e-5)
+        schedule.press("this book's run")
+        assert isclose(schedule.number("peak"), rate / recipe.factor, rel_tol=1e-5)
+        schedule.press("big")
+        assert isclose(schedule.number("peak"), learning_rate(4000, 1024, 4000), rel_tol=1e-12)
+
+    def test_the_curve_peaks_where_the_sentence_says(self, schedule):
+        for axes in "linear", "logarithmic":
+            schedule.press(axes)
+            points = schedule.live.locator(".explorer-picture path").last.get_attribute("d")
+            points = [tuple(map(float, p.split())) for p in points[1:].split("L")]
+            dot = schedule.live.locator("circle")
+            x, y = min(points, key=lambda point: point[1])  # the highest on the screen
+            assert abs(x - float(dot.get_attribute("cx"))) < 0.1
+            assert abs(y - float(dot.get_attribute("cy"))) < 0.1
+
+    def test_the_keyboard_moves_it_and_the_plot_below_gives_way(self, schedule):
+        slider = schedule.live.get_by_label("warm-up steps")
+        before = schedule.said
+        slider.press("ArrowLeft")
+        assert schedule.said != before and schedule.number("step") == 4000
+        cell = schedule.root.locator("xpath=ancestor::div[contains(@class, 'cell_output')]")
+        plot = cell.locator("img").first
+        assert not plot.is_visible()
+        schedule.tab.emulate_media(media="print")
+        assert plot.is_visible() and not schedule.live.is_visible()
