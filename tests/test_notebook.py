@@ -377,6 +377,28 @@ class TestTable:
         right = [["text-align:right" in cell["style"] for cell in row] for row in body]
         assert right == [[False, False, True]] * 2
 
+    @pytest.mark.parametrize("text, number", [
+        ("0.50", True), ("-1.9", True), ("≈ 95 %", True), ("≈ 3.1e-07", True),
+        ("37\u202f000", True), ("12 of 300", False), ("3 s", False), ("", False), ("–", False),
+        ("%", False),
+    ])
+    def test_a_text_that_is_a_number_stands_on_the_right(self, text, number):
+        _, (_, (_, cell)) = self.cells([("of", "what"), ("ours", text)])
+        assert ("text-align:right" in cell["style"]) == number
+
+    def test_a_heading_stands_over_its_numbers(self):
+        rows = [("n", "some", "all"), (1, "0.5", "0.5"), (2, "none", "≈ 3")]
+        _, (top, *_) = self.cells(rows)
+        assert ["text-align:right" in cell["style"] for cell in top] == [True, False, True]
+
+    @pytest.mark.parametrize("value, shown", [
+        (9999, "9999"), (10_000, "10\u202f000"), (-1_234_567, "-1\u202f234\u202f567"),
+        (65e6, "65000000.0"),
+    ])
+    def test_thousands_stand_apart_from_ten_thousand_on(self, value, shown):
+        _, (_, (_, cell)) = self.cells([("of", "what"), ("ours", value)])
+        assert cell.get_text() == shown
+
     @pytest.mark.parametrize("rows, said", [([], "[]"), ([()], "[0]"), ([(1, 2), (3,)], "[1, 2]")])
     def test_rows_of_unlike_length_are_refused(self, rows, said):
         with pytest.raises(ValueError) as caught:

@@ -100,7 +100,7 @@ class BookModel:
     def unseen(
         count: int, seed: int = 0, keep: Callable[[int], bool] = lambda number: True
     ) -> list[int]:
-        """The first `count` different numbers drawn that training never saw.
+        """The first `count` different numbers drawn of those held out of training.
 
         `keep` says which of them to take: all, if it is not given.
         Raises ValueError if there are not as many.
@@ -230,29 +230,44 @@ STAYS = (
 )
 
 
+NUMBER = re.compile(r"(≈ ?)?[-+−]?\d[\d\u202f ]*(\.\d+)?(e[-+]?\d+)?( ?%)?")
+
+
+def is_number(value: object) -> bool:
+    """Whether a cell holds a number alone, or a text that is one, such as "≈ 1.5 %"."""
+    return isinstance(value, int | float) or bool(NUMBER.fullmatch(str(value)))
+
+
 def table(title: str, rows: Sequence[Sequence[object]]) -> HTML:
     """Rows as a table for the book and JupyterLab; the first has the headings.
 
-    Texts stand on the left, numbers on the right; a newline in a text breaks
-    the line. Where a screen is too narrow the table scrolls in its own box,
-    and its first column stays. `title` names it to those who can't see it.
+    Texts stand on the left, numbers, and the headings over nothing but them, on
+    the right; whole numbers from 10 000 have their thousands apart; a newline in
+    a text breaks the line. Where a screen is too narrow the table scrolls in its
+    own box, and its first column stays. `title` names it to those who can't see it.
     Raises ValueError if there are no rows, or they are not of one length.
     """
     lengths = {len(row) for row in rows}
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"rows have {sorted(lengths)} cells; expected as many in each, at least 1")
 
-    def cell(value: object, scope: str = "", style: str = "") -> str:
+    def cell(value: object, right: bool, scope: str = "", style: str = "") -> str:
         tag = f'th scope="{scope}"' if scope else "td"
-        if isinstance(value, int | float):
+        if right:
             style += "text-align:right;"
+        if isinstance(value, int) and abs(value) >= 10_000:
+            value = f"{value:,}".replace(",", "\u202f")
         text = escape(str(value)).replace("\n", "<br>")
         return f'<{tag} style="{CELL}{style}">{text}</{tag[:2]}>'
 
-    (first, *top), *body = rows
-    lines = [cell(first, "col", STAYS) + "".join(cell(name, "col") for name in top)]
-    lines += [cell(name, "row", STAYS + "font-weight:400;") + "".join(map(cell, others))
-              for name, *others in body]
+    top, *body = rows
+    right = [bool(body) and all(map(is_number, column)) for column in zip(*body)]
+    (first, *names), (key, *others) = top, right or [False] * len(top)
+    lines = [cell(first, key, "col", STAYS)
+             + "".join(cell(name, at, "col") for name, at in zip(names, others))]
+    lines += [cell(name, is_number(name), "row", STAYS + "font-weight:400;")
+              + "".join(cell(value, is_number(value)) for value in values)
+              for name, *values in body]
     joined = "".join(f"<tr>{line}</tr>" for line in lines)
     return HTML(
         f'<div role="region" tabindex="0" aria-label="{escape(title)}"'
