@@ -3,10 +3,10 @@
 PYTHON := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python
 PORT := 8000
 
-.PHONY: help book install test lab serve refresh lock clean
+.PHONY: help book install test test-weekly lab serve refresh lock clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 book: ## build the HTML from the stored outputs, into _build/html (needs Python alone; no PyTorch)
 	@sh tools/venv.sh
@@ -19,6 +19,9 @@ install: ## install the package, PyTorch, JupyterLab and the test tools into .ve
 
 test: install ## run everything that CI runs
 	@$(PYTHON) tools/gate.py
+
+test-weekly: install ## run what takes too long for every commit: slow tests, and the pages under another hash seed
+	@$(PYTHON) tools/gate.py weekly
 
 lab: install ## open the pages in JupyterLab
 	@$(PYTHON) -m jupyterlab book

@@ -476,6 +476,7 @@ class TestCommand:
         program.chmod(0o755)
         return program
 
+    @pytest.mark.weekly
     def test_a_minute_on_a_cpu_without_what_a_gpu_machine_lacks(self, tmp_path, poor_python):
         out, work = tmp_path / "out", tmp_path / "work"
         begun = time.monotonic()

@@ -2,6 +2,7 @@
 
 gate.py            all stages
 gate.py NAME …     only these, by the names that it prints
+gate.py weekly …   what takes too long for every commit (WEEKLY); it has names of its own
 """
 
 import subprocess
@@ -16,7 +17,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-q"]
 STAGES = {
     "lint": [BIN / "ruff", "check", "."],
     "types": [sys.executable, "-m", "mypy"],
-    "unit": [*PYTEST, "tests", "--ignore=tests/site", "-m", "not canary", "-n", "2"],
+    "unit": [*PYTEST, "tests", "--ignore=tests/site", "-m", "not canary and not weekly", "-n", "2"],
     "static": [sys.executable, "tools/notebooks.py", "check"],
     "nbval": [sys.executable, "tools/notebooks.py", "nbval"],
     # --all: pages that are not read again do not repeat their warnings, and -W would let them pass.
@@ -24,22 +25,30 @@ STAGES = {
     "site": [*PYTEST, "tests/site", "-n", "2"],
     "canaries": [*PYTEST, "tests/book", "-m", "canary", "-n", "2"],
 }
+WEEKLY = {
+    "slow": [*PYTEST, "tests", "--ignore=tests/site", "-m", "weekly", "-n", "2"],
+    # Sets and dictionaries of texts in another order: no page may hang on it.
+    "hash-seed": [sys.executable, "tools/notebooks.py", "nbval", "--hash-seed", "1"],
+}
 
 
 def main(names: list[str]) -> None:
-    if unknown := [name for name in names if name not in STAGES]:
-        sys.exit(f"no stage {unknown[0]!r}; the stages are {', '.join(STAGES)}")
+    stages = STAGES
+    if names[:1] == ["weekly"]:
+        stages, names = WEEKLY, names[1:]
+    if unknown := [name for name in names if name not in stages]:
+        sys.exit(f"no stage {unknown[0]!r}; the stages are {', '.join(stages)}")
     started = time.monotonic()
-    for name in names or STAGES:
+    for name in names or stages:
         print(f"== {name}", flush=True)
         begun = time.monotonic()
-        code = subprocess.run(STAGES[name], cwd=ROOT).returncode
+        code = subprocess.run(stages[name], cwd=ROOT).returncode
         seconds = time.monotonic() - begun
         if code:
             sys.exit(f"== {name} failed after {seconds:.0f} s (exit status {code})")
         print(f"== {name} passed in {seconds:.0f} s", flush=True)
     if not names:
-        print(f"== all {len(STAGES)} stages passed in {time.monotonic() - started:.0f} s")
+        print(f"== all {len(stages)} stages passed in {time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
             command.add_argument("pages", nargs="*", type=Path, help="default: all of book/")
         if name in ("run", "nbval"):
             command.add_argument("--cell-timeout", type=int, default=CELL_TIMEOUT)
+        if name == "nbval":
+            command.add_argument("--hash-seed", type=int, help="another order of sets of texts")
     options = parser.parse_args(arguments)
     for path in vars(options).get("pages", ()):
         if not path.is_file() or path.suffix not in (".ipynb", ".md"):
@@ -68,7 +70,7 @@ def check_pages(options: argparse.Namespace) -> int:
 def compare_pages(options: argparse.Namespace) -> int:
     from pages.gate import nbval
 
-    return nbval(chosen(options), options.cell_timeout)
+    return nbval(chosen(options), options.cell_timeout, options.hash_seed)
 
 
 def print_rules(options: argparse.Namespace) -> int:

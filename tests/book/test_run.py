@@ -3,6 +3,7 @@
 import json
 import os
 
+import pytest
 from building import code, install, reload, store, text
 
 PAGE = (
@@ -133,3 +134,12 @@ def test_the_environment_is_printed(notebooks):
     lines = notebooks("environment").stdout.split()
     assert "PYTHONHASHSEED=0" in lines
     assert "OMP_NUM_THREADS=1" in lines
+
+
+@pytest.mark.weekly
+def test_under_another_hash_seed_a_page_that_hangs_on_it_is_found(tmp_path, notebooks):
+    page = store(tmp_path / "page.ipynb", code("print(sorted('abc'), hash('a') % 1009)"))
+    assert notebooks("run", page).returncode == 0
+    assert notebooks("nbval", page).returncode == 0
+    result = notebooks("nbval", "--hash-seed", 1, page)
+    assert result.returncode == 1 and "page.ipynb::Cell 0" in result.stdout

@@ -391,7 +391,9 @@ print(json.dumps({"losses": losses, "names": names, "unique": len(set(map(str, n
 """
 
 
-@pytest.mark.parametrize(("backend", "steps"), [("aot_eager", 5), ("inductor", 1)])
+@pytest.mark.parametrize(
+    ("backend", "steps"), [("aot_eager", 2), pytest.param("inductor", 1, marks=pytest.mark.weekly)]
+)
 def test_compiled_it_is_the_same_training(backend, steps, need):
     """Updates differ in shape; of inductor, which compiles C++ for them, the first must do."""
     if backend == "inductor":

@@ -296,6 +296,7 @@ class TestTogether:
         assert sum(losses[-3:]) < sum(losses[:3]) - 0.3
 
 
+@pytest.mark.weekly
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_two_nodes_of_which_one_dies_come_back_and_end_as_two_that_never_did(runs, tmp_path):
     """An agent of torchrun for each, on loopback; see "elastic" in running.py."""

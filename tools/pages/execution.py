@@ -37,8 +37,12 @@ class CellFailed(Exception):
 
 
 @contextmanager
-def kernel_environment() -> Iterator[dict[str, str]]:
-    """The environment every kernel starts in: ENVIRONMENT and our own start-up file."""
+def kernel_environment(hash_seed: int | None = None) -> Iterator[dict[str, str]]:
+    """The environment every kernel starts in: ENVIRONMENT and our own start-up file.
+
+    `hash_seed` is another order of sets of texts than ENVIRONMENT's, for trying that no page
+    hangs on it.
+    """
     with tempfile.TemporaryDirectory(prefix="pages-") as folder:
         # A profile of ours keeps a user's IPython start-up files and settings out of the outputs.
         startup = Path(folder, "profile_default", "startup")
@@ -48,7 +52,8 @@ def kernel_environment() -> Iterator[dict[str, str]]:
         settings = startup.with_name("ipython_kernel_config.py")
         settings.write_text("c.Application.log_level = 40\n", encoding="utf-8")
         kept = {k: v for k, v in os.environ.items() if k not in ("MPLBACKEND", "PYTHONWARNINGS")}
-        yield kept | ENVIRONMENT | {"IPYTHONDIR": folder}
+        other = {} if hash_seed is None else {"PYTHONHASHSEED": str(hash_seed)}
+        yield kept | ENVIRONMENT | other | {"IPYTHONDIR": folder}
 
 
 class _ThisPython(KernelSpecManager):

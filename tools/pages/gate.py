@@ -31,7 +31,9 @@ class Ledger:
             self.passed.add(report.nodeid)
 
 
-def nbval(paths: list[Path], cell_timeout: int = CELL_TIMEOUT) -> int:
+def nbval(
+    paths: list[Path], cell_timeout: int = CELL_TIMEOUT, hash_seed: int | None = None
+) -> int:
     """Run the gate; 0 only if every code cell of every page ran, was compared, and agreed."""
     paths = [path for path in paths if path.suffix == ".ipynb"]
     if not paths:
@@ -53,7 +55,7 @@ def nbval(paths: list[Path], cell_timeout: int = CELL_TIMEOUT) -> int:
         "-p", "no:cacheprovider", "-p", "pages.nbval_plugin", "-o", "addopts=", "-q",
         *map(str, paths),
     ]
-    with kernel_environment() as environment:
+    with kernel_environment(hash_seed) as environment:
         before = dict(os.environ)
         os.environ.clear()
         # Only the plugins named above: what else is installed may not change what the gate does.
