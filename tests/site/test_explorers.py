@@ -1,11 +1,12 @@
 """What readers move on the pages: the numbers that the scripts compute are Python's."""
 
 import json
-from math import isclose
+from math import isclose, log
 
 import pytest
+import torch
 
-from annotated import learning_rate, paper
+from annotated import label_smoothed_loss, learning_rate, paper
 from annotated.recipes import RECIPES
 
 
@@ -97,3 +98,36 @@ class TestSchedule:
         assert not plot.is_visible()
         schedule.tab.emulate_media(media="print")
         assert plot.is_visible() and not schedule.live.is_visible()
+
+
+class TestSmoothing:
+    @pytest.fixture
+    def smoothing(self, explorer):
+        return explorer("05-4-regularization", "smoothing")
+
+    def losses(self, smoothing, epsilon, vocabulary):
+        """The package's loss of one token: at the slider's p, and where it is lowest."""
+        ceiling = 1 - epsilon + epsilon / vocabulary
+        for p in smoothing.number("p"), ceiling:
+            log_p = torch.full((1, vocabulary), log((1 - p) / (vocabulary - 1))).double()
+            log_p[0, 7] = log(p)
+            yield float(label_smoothed_loss(log_p, torch.tensor([7]), epsilon, pad_id=0)[0])
+
+    @pytest.mark.parametrize("name, vocabulary", [
+        ("this book's, 420", 420), ("the paper's, 37 000", 37_000)])
+    def test_losses_are_the_packages(self, smoothing, name, vocabulary):
+        smoothing.press(name.replace("37 ", "37\u202f"))
+        for epsilon, nines in (0.1, 0.3), (0.1, 2), (0.1, 4.5), (0.03, 1), (0.4, 3):
+            smoothing.move("ε", epsilon)
+            smoothing.move("p of the right piece", nines)
+            loss, floor = self.losses(smoothing, epsilon, vocabulary)
+            assert isclose(smoothing.number("p"), 1 - 10**-nines, rel_tol=1e-12)
+            assert isclose(smoothing.number("loss"), loss, rel_tol=1e-6)
+            assert isclose(smoothing.number("plain"), -log(smoothing.number("p")), rel_tol=1e-9)
+            assert isclose(smoothing.number("floor"), floor, rel_tol=1e-6)
+            assert smoothing.number("floor") <= smoothing.number("loss")
+
+    def test_without_smoothing_there_is_no_floor(self, smoothing):
+        smoothing.move("ε", 0)
+        assert smoothing.number("loss") == smoothing.number("plain")
+        assert "certainty costs nothing" in smoothing.said
