@@ -226,11 +226,11 @@ def step_time(
     config = getattr(TransformerConfig, model)() if isinstance(model, str) else model
     name = model if isinstance(model, str) else "custom"
     while True:
+        training = TrainingConfig(
+            batch_tokens=budget, micro_batches=micro_batches, precision=precision, compile=compile
+        )
         try:
-            return _steps(
-                name, config, torch.device(device), precision, budget, seconds, samples,
-                micro_batches, compile, seed,
-            )
+            return _steps(name, config, training, torch.device(device), seconds, samples, seed)
         except torch.OutOfMemoryError:
             if micro_batches >= 64:
                 raise
@@ -239,12 +239,11 @@ def step_time(
 
 
 def _steps(
-    name, config, device, precision, budget, seconds, samples, micro_batches, compile, seed
+    name: str, config: TransformerConfig, training: TrainingConfig, device: torch.device,
+    seconds: float, samples: int, seed: int,
 ) -> Steps:
-    start = time.perf_counter()
-    training = TrainingConfig(
-        batch_tokens=budget, micro_batches=micro_batches, precision=precision, compile=compile
-    )
+    start, budget = time.perf_counter(), training.batch_tokens
+    micro_batches = training.micro_batches
     on_gpu = device.type == "cuda"
     count = BATCHES if on_gpu else 2
     made = full_batches(config, budget // micro_batches, count * micro_batches, seed)
@@ -268,7 +267,7 @@ def _steps(
     return Steps(
         model=name,
         parameters=sum(p.numel() for p in net.parameters()),
-        precision=precision,
+        precision=training.precision,
         device=device.type,
         budget=budget,
         micro_batches=micro_batches,
