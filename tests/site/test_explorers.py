@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from annotated import label_smoothed_loss, learning_rate, paper
+from annotated.notebook import book_model
 from annotated.recipes import RECIPES
 
 
@@ -131,3 +132,25 @@ class TestSmoothing:
         smoothing.move("ε", 0)
         assert smoothing.number("loss") == smoothing.number("plain")
         assert "certainty costs nothing" in smoothing.said
+
+
+class TestQuery:
+    def test_weights_and_the_hard_choice_are_the_packages(self, explorer):
+        query = explorer("03-2-attention", "query")
+        Q, K, V = book_model().queries_keys_values("decoder.layers.1.cross_attention", head=0)
+        names = query.data["names"]
+        seen = set()
+        for share in (0, 0.4, 0.45, 0.8, 1):
+            scores = K @ ((1 - share) * Q[1] + share * Q[2]) / 4
+            for step, divisor in (0, 0.125), (3, 1), (5, 4):
+                query.move("query, from zwei to undvierzig", share)
+                query.move("scores also divided by", step)
+                weights = (scores / divisor).softmax(-1)
+                shown = [query.number(f"weight-{i}") for i in range(7)]
+                torch.testing.assert_close(torch.tensor(shown), weights, atol=1e-4, rtol=1e-3)
+                best = int(scores.argmax())
+                seen.add(names[best])
+                assert query.live.locator("li.best").inner_text().startswith(names[best])
+                away = (weights @ V - V[best]).norm() / V[best].norm()
+                assert isclose(query.number("away"), away, abs_tol=1e-3)
+        assert seen == {"two", "forty"}
