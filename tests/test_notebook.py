@@ -31,6 +31,7 @@ from annotated.model import (
     scaled_dot_product_attention,
 )
 from annotated.notebook import (
+    EXPLAINED,
     BookModel,
     as_json,
     book_model,
@@ -38,6 +39,7 @@ from annotated.notebook import (
     show,
     stations,
     table,
+    training_stations,
     where,
 )
 from annotated.recipes import Score, recipe_named
@@ -182,7 +184,8 @@ class TestBookModel:
         monkeypatch.setattr("annotated.notebook.display", shown.append)
         where()
         (html,) = shown
-        assert html.data.count("station here") == len(stations(book)) == html.data.count("<small>")
+        assert html.data.count('class="here') == len(stations(book)) == html.data.count("<small>")
+        assert "aria-current" not in html.data and " id=" not in html.data
         assert "aria-current" not in html.data
 
     def test_its_repr_is_short_and_has_the_sentence(self, book):
@@ -475,28 +478,61 @@ STATIONS = [
 ]
 
 
-def chips(displayed):
+UPDATE = ["batch", "loss", "gradient", "step"]
+
+
+def stops(displayed):
     (made,) = displayed
     assert isinstance(made, HTML)
     page = BeautifulSoup(made.data, "html.parser")
     assert str(page).count("<") == made.data.count("<"), "every tag is closed once"
-    return page.find_all("span", class_="station")
+    return page.ol, page.find_all("li")
 
 
 class TestWhere:
-    @pytest.mark.parametrize("station", STATIONS)
-    def test_one_station_is_lit_and_has_its_shapes(self, displayed, book, station):
+    @pytest.mark.parametrize("station", STATIONS + UPDATE)
+    def test_one_station_is_lit_with_its_shape_and_the_way_there_is_behind(
+        self, displayed, book, station
+    ):
         where(station)
-        found = chips(displayed)
-        names = [next(chip.stripped_strings) for chip in found]
-        assert names == STATIONS
-        (lit,) = [chip for chip in found if chip.get("aria-current")]
-        assert lit is found[STATIONS.index(station)]
-        assert lit["aria-current"] == "step" and lit["class"] == ["station", "here"]
-        assert [chip for chip in found if "here" in chip["class"]] == [lit]
-        ours, base = stations(book)[station]
-        assert lit.small.text == f"here {ours} · base model {base}"
-        assert not any(chip.small for chip in found if chip is not lit)
+        line, found = stops(displayed)
+        way = UPDATE if station in UPDATE else STATIONS
+        assert [stop.a.text for stop in found] == way
+        place = way.index(station)
+        kinds = ["done"] * place + ["here"] + ["ahead"] * (len(way) - place - 1)
+        assert [stop["class"][0] for stop in found] == kinds
+        (lit,) = [stop for stop in found if stop.get("aria-current")]
+        assert lit is found[place] and lit["aria-current"] == "step"
+        shapes = {name: ours for name, (ours, _) in stations(book).items()}
+        assert lit.small.text == (shapes | training_stations(book))[station]
+        assert not any(stop.small for stop in found if stop is not lit)
+        title = "The way of one update" if station in UPDATE else "The way through the model"
+        assert line["aria-label"] == title
+
+    def test_several_are_lit_in_their_order_and_can_be_led_to(self, displayed):
+        where("ids", "text", "pieces")
+        _, found = stops(displayed)
+        assert [stop["class"][0] for stop in found] == ["here"] * 3 + ["ahead"] * 7
+        assert [stop.get("id") for stop in found[:4]] == ["at-text", "at-pieces", "at-ids", None]
+
+    def test_every_station_leads_to_a_page_and_to_a_strip_that_is_there(self):
+        strips = (PAGES / "one-sentence.ipynb").read_text(encoding="utf-8")
+        assert list(EXPLAINED) == STATIONS + UPDATE
+        for address in EXPLAINED.values():
+            page, _, place = address.partition("#")
+            assert (PAGES / page).is_file()
+            assert not place or (page == "one-sentence.ipynb" and f'id=\\"{place}\\"' in strips)
+
+    def test_a_gradient_has_a_number_for_each_of_the_models(self, book):
+        count = int(training_stations(book)["gradient"].removesuffix(" numbers")
+                    .replace("\u202f", ""))
+        assert count == sum(p.numel() for p in book.model.parameters())
+        assert recipe_named("numbers-en-de").training.batch_tokens == 1000
+
+    def test_two_ways_at_once_are_refused(self, displayed):
+        with pytest.raises(ValueError, match="stations loss, memory are not all of one way"):
+            where("loss", "memory")
+        assert displayed == []
 
     def test_the_shapes_are_those_of_the_model(self, book):
         """Measured by hooks while the sentence runs through it."""
@@ -533,7 +569,8 @@ class TestWhere:
     def test_an_unknown_station_is_answered_with_those_there_are(self, displayed, station):
         with pytest.raises(ValueError) as caught:
             where(station)
-        assert str(caught.value) == f"no station {station!r}; expected one of {', '.join(STATIONS)}"
+        names = ", ".join(STATIONS + UPDATE)
+        assert str(caught.value) == f"no station {station!r}; expected one of {names}"
         assert displayed == []
 
 

@@ -202,25 +202,69 @@ def stations(book: BookModel) -> dict[str, tuple[str, str]]:
     }
 
 
-def where(station: str | None = None) -> None:
-    """Display the way through the model: one station lit, or all, for a page that walks it."""
-    shapes = stations(book_model())
-    if station is not None and station not in shapes:
-        raise ValueError(f"no station {station!r}; expected one of {', '.join(shapes)}")
-    chips = []
-    for name, (ours, base) in shapes.items():
-        if name == station:
-            chips.append(
-                f'<span class="station here" aria-current="step">{escape(name)}'
-                f"<small>here {ours} · base model {base}</small></span>"
-            )
-        elif station is None:
-            chips.append(
-                f'<span class="station here">{escape(name)}<small>{ours}</small></span>'
-            )
-        else:
-            chips.append(f'<span class="station">{escape(name)}</span>')
-    display(HTML(f'<div class="where">{"".join(chips)}</div>'))
+def training_stations(book: BookModel) -> dict[str, str]:
+    """The way of one update: station → what stands there, for the book's own training."""
+    count = sum(parameter.numel() for parameter in book.model.parameters())
+    moved = f"{count:,} numbers".replace(",", "\u202f")
+    return {"batch": "about 1\u202f000 tokens", "loss": "1 number", "gradient": moved, "step": moved}
+
+
+# The page that explains a station; one-sentence has a strip of its own before each section.
+EXPLAINED = {
+    "text": "one-sentence.ipynb#at-text",
+    "pieces": "one-sentence.ipynb#at-pieces",
+    "ids": "one-sentence.ipynb#at-ids",
+    "vectors": "03-4-embeddings-and-softmax.ipynb",
+    "+ positions": "03-5-positional-encoding.ipynb",
+    "encoder": "03-1-encoder-and-decoder-stacks.ipynb",
+    "memory": "03-2-3-applications-of-attention.ipynb",
+    "decoder": "03-1-encoder-and-decoder-stacks.ipynb",
+    "distribution": "03-4-embeddings-and-softmax.ipynb",
+    "word": "one-sentence.ipynb#at-word",
+    "batch": "05-1-training-data-and-batching.ipynb",
+    "loss": "05-4-regularization.ipynb",
+    "gradient": "05-training.ipynb",
+    "step": "05-3-optimizer.ipynb",
+}
+STACKS = {"encoder", "decoder"}  # drawn longer: all the layers stand there
+
+
+def where(*here: str) -> None:
+    """Display the way through the model, or of one update in training: a line of stations.
+
+    Those named are lit, with what leaves them; the way there is behind us,
+    the rest ahead. Without a name the whole way through the model is lit.
+    Each station leads to the page that explains it. Raises ValueError if a
+    name is no station, or if the names are not all of one way.
+    """
+    book = book_model()
+    model = {name: ours for name, (ours, _) in stations(book).items()}
+    training = training_stations(book)
+    for name in here:
+        if name not in model | training:
+            raise ValueError(f"no station {name!r}; expected one of {', '.join(model | training)}")
+    way, title = model, "The way through the model"
+    if set(here) & set(training):
+        way, title = training, "The way of one update"
+    if not set(here) <= set(way):
+        raise ValueError(f"stations {', '.join(here)} are not all of one way")
+    lit = set(here or way)
+    names = list(way)
+    first = min(map(names.index, lit))
+    stops = []
+    for place, (name, shape) in enumerate(way.items()):
+        kinds = ["here" if name in lit else "done" if place < first else "ahead"]
+        kinds += ["stack"] if name in STACKS else []
+        # A place to lead to, where a page lights some of the stations and not all.
+        anchor = f' id="at-{name.strip("+ ")}"' if name in here else ""
+        text = f'<a href="{EXPLAINED[name]}">{escape(name)}</a>'
+        if name in lit:
+            text = f"<strong>{text}</strong> <small>{shape}</small>"
+        current = ' aria-current="step"' if name in here else ""
+        stops.append(f'<li class="{" ".join(kinds)}"{anchor}{current}>{text}</li>')
+    # The book has its own style for the line (book.css); this is enough for JupyterLab.
+    line = "display:flex;flex-wrap:wrap;gap:0 1rem;list-style:none;padding:0"
+    display(HTML(f'<ol class="way" aria-label="{title}" style="{line}">{"".join(stops)}</ol>'))
 
 
 CELL = "text-align:left;vertical-align:top;white-space:nowrap;font-size:0.8rem;"

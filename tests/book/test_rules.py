@@ -256,7 +256,10 @@ BREAKS = {
         [section("Where it lives", "`annotated.model`, `tests/test_attention.py::test_none`")],
     ],
     "book-model": [[install(), code("x = 1")]],
-    "strip-first": [[code("x = 1"), code("where('memory')", "x\n")]],
+    "strip-first": [
+        [code("x = 1"), code("where('memory')", "x\n")],
+        [code("x = 1"), code("x = 2\nwhere('memory')\nprint(x)", "x\n", tags=["remove-input"])],
+    ],
     "shows-package": [
         [code("assert torch.allclose(a, b)")],
         [code("show(MultiHeadAttention)", "x\n"), code("x = 1\nassert x == 1")],
@@ -405,7 +408,10 @@ KEEPS = {
                  "`tests/test_attention.py::test_rows_sum_to_one`")],
     ],
     "book-model": [[install(), code("from annotated.notebook import book_model")]],
-    "strip-first": [[install(), code("where('memory')", "x\n"), code("x = torch.where(a, b, c)")]],
+    "strip-first": [
+        [install(), code("where('memory')", "x\n"), code("x = torch.where(a, b, c)")],
+        [code("where()", "x\n"), code("where('memory')", "x\n", tags=["remove-input"])],
+    ],
     "shows-package": [
         [code("show(MultiHeadAttention)", "x\n"), code("assert torch.allclose(a, b)")],
     ],

@@ -6,7 +6,7 @@ import re
 from pages import EXERCISE, HEAD, KINDS, LESSON, LOOKUP, OVERVIEW, PREDICTED, SOLUTION, STUDY
 from pages.book import Book
 from pages.page import Cell, Page, read
-from pages.reading import assertions, calls
+from pages.reading import assertions, calls, calls_only
 from pages.rules.registry import PLACED, Found, cell_rule, rule
 
 
@@ -123,9 +123,11 @@ def book_model(page: Page, book: Book) -> Found:
 
 @rule()
 def strip_first(page: Page, book: Book) -> Found:
-    """The strip of stations (where) says where on the way from text to text a page is: first."""
+    """The strip of stations (where) says where on the way from text to text a page is: first. Where
+    it moves on with the text, it stands alone in a cell whose source the book leaves out."""
     for cell in page.visible[1:]:
-        if {"where", "notebook.where"} & set(calls(cell)):
+        moves_on = calls_only(cell, "where") and "remove-input" in cell.tags
+        if {"where", "notebook.where"} & set(calls(cell)) and not moves_on:
             yield cell, "the strip (where) belongs into the first visible code cell"
 
 
