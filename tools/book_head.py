@@ -18,9 +18,15 @@ FONT_AWESOME = re.compile(r"\s*<!-- So that users can add custom icons -->\s*"
                           r"<script[^>]*fontawesome\.js[^>]*></script>")
 # Inline scripts after it need these names at once.
 AT_ONCE = ("documentation_options.js",)
-PROMISE = ("The paper's Transformer, executed: every figure is drawn from what tested code computed, "
-           "and one small trained model is taken apart word by word.")
+PROMISE = (
+    "The paper's Transformer, executed: every figure is drawn from what tested code computed, "
+    "and one small trained model is taken apart word by word."
+)
 CARD = "_static/card.png"  # 1200 × 630, made by tools/mark.py
+CARD_SHOWS = (
+    "Seven strips, the memory of three hundred and forty-two; one is orange. Under them the German "
+    "word, one part of it exchanged."
+)
 IN_WRITING = ("4 Why Self-Attention", "6 Results")
 
 
@@ -50,8 +56,7 @@ def card(app, pagename, title, doctree):
     yield "og:image", image
     yield "og:image:width", "1200"
     yield "og:image:height", "630"
-    yield "og:image:alt", ("Seven strips, the memory of three hundred and forty-two; one is orange. "
-                           "Under them the German word, one part of it exchanged.")
+    yield "og:image:alt", CARD_SHOWS
     if base:
         yield "og:url", f"{base}/{pagename}.html"
 

@@ -95,8 +95,8 @@ def card(translator: Translator, bars: list[list[float]]) -> plt.Figure:
                 ax.add_patch(FancyBboxPatch((x, 495), box.width, 3, boxstyle="square,pad=0",
                                             color=MUTED))
             x += box.width + (8 if struck or orange else 2)
-    ax.text(70, 580, "One vector of a trained Transformer exchanged: one word of its German changes.",
-            fontsize=19, color=MUTED)
+    said = "One vector of a trained Transformer exchanged: one word of its German changes."
+    ax.text(70, 580, said, fontsize=19, color=MUTED)
     return fig
 
 

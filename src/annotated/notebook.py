@@ -206,7 +206,8 @@ def training_stations(book: BookModel) -> dict[str, str]:
     """The way of one update: station → what stands there, for the book's own training."""
     count = sum(parameter.numel() for parameter in book.model.parameters())
     moved = f"{count:,} numbers".replace(",", "\u202f")
-    return {"batch": "about 1\u202f000 tokens", "loss": "1 number", "gradient": moved, "step": moved}
+    batch = "about 1\u202f000 tokens"
+    return {"batch": batch, "loss": "1 number", "gradient": moved, "step": moved}
 
 
 # The page that explains a station; one-sentence has a strip of its own before each section.

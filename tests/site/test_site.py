@@ -108,11 +108,20 @@ def test_every_image_is_described(html, page):
         assert not re.search(r"\S\.(png|svg|jpe?g|gif)\b", alt), f"alt text is a path: {alt!r}"
 
 
-def test_strip_lights_one_station(html, page):
-    """But on the page that goes the whole way, where it lights all ten."""
-    strips = soup(html / f"{page}.html").select(".where")
-    lit = [len(strip.select(".station.here")) for strip in strips]
-    assert lit == [10 if page == "book/one-sentence" else 1] * len(strips)
+def test_strip_stands_under_the_question_and_moves_on_where_the_page_walks_the_way(html, page):
+    doc = soup(html / f"{page}.html")
+    strips = doc.select("article ol.way")
+    lit = [[stop.a.get_text() for stop in strip.select("li.here")] for strip in strips]
+    if page == "book/one-sentence":
+        assert lit[0] == [stop for group in lit[1:] for stop in group]
+        assert list(map(len, lit)) == [10, 3, 2, 2, 3]
+    else:
+        assert len(lit) <= 1 and all(lit)
+    for strip in strips[:1]:
+        above = strip.find_previous("p")
+        assert above.em and above.get_text().endswith("?") and above.find_previous("h1")
+    for link in doc.select("ol.way a"):
+        assert not link["href"].endswith(".ipynb")
 
 
 def test_the_learn_path_leads_from_page_to_page(html):
