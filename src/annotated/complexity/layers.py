@@ -240,7 +240,7 @@ class GRU(Recurrent):
     gates, kernel, per_number = 3, nn.GRU, 10
 
     def step(self, wx: Tensor, uh: Tensor, h: Tensor, c: Tensor) -> list[Tensor]:
-        """r and z are gates; z·h + (1 - z)·new."""
+        """z·h + (1 - z)·new, with gates r and z; `wx`, `uh` and c as above."""
         (r, z, new), (ur, uz, u_new) = wx.chunk(3, -1), uh.chunk(3, -1)
         r, z = torch.sigmoid(r + ur), torch.sigmoid(z + uz)
         new = torch.tanh(new + r * u_new)
@@ -253,7 +253,7 @@ class LSTM(Recurrent):
     gates, kernel, per_number = 4, nn.LSTM, 13
 
     def step(self, wx: Tensor, uh: Tensor, h: Tensor, c: Tensor) -> list[Tensor]:
-        """i, f and o are gates; c is f·c + i·g."""
+        """c is f·c + i·g, with gates i, f and o of `wx` + `uh`; h = o·tanh c."""
         i, f, g, o = (wx + uh).chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return [torch.sigmoid(o) * torch.tanh(c), c]
@@ -265,9 +265,9 @@ class LSTM(Recurrent):
 class Convolution(Layer):
     """y_t = Σ_j W_j x_{t + j·dilation}, over k places with t in the middle.
 
-    `causal`: t is the last of them. `dilation` is how far apart they are: 1
-    is the contiguous convolution. ValueError for an even k that is to have
-    a middle.
+    Each W_j is d × d. `causal`: t is the last of them. `dilation` is how far
+    apart they are: 1 is the contiguous convolution. ValueError for an even k
+    that is to have a middle.
     """
 
     row = CONVOLUTION
@@ -303,11 +303,11 @@ class Convolution(Layer):
 
 
 class DilatedConvolution(Convolution):
-    """Kalchbrenner et al. (2017): each layer of a stack has its places further apart.
+    """Kalchbrenner et al. (2017): each layer has its k places further apart.
 
-    Layer number i has dilation (reach + 1)ⁱ: kⁱ if it is causal. Around a
-    middle it is ((k + 1)/2)ⁱ; with kⁱ the way from one end to the other would
-    lead over places beyond the ends, and there are none.
+    `d` is the width. Layer `number` i has dilation (reach + 1)ⁱ: kⁱ if it is
+    causal. Around a middle it is ((k + 1)/2)ⁱ; with kⁱ the way from one end
+    to the other would lead over places beyond the ends, and there are none.
     """
 
     def __init__(self, d: int, k: int, number: int = 0, causal: bool = False):
@@ -324,6 +324,8 @@ class DilatedConvolution(Convolution):
 
 class SeparableConvolution(Convolution):
     """Chollet (2017): k weights for each component, then one d × d matrix.
+
+    `dilation` and `causal` as in `Convolution`.
 
     Both are what §4 counts, knd + nd². The matrix belongs to `mix`, since it
     makes the components meet.
