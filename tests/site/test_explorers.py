@@ -6,7 +6,8 @@ from math import isclose, log
 import pytest
 import torch
 
-from annotated import label_smoothed_loss, learning_rate, paper
+from annotated import label_smoothed_loss, learning_rate, paper, records
+from annotated.data.numbers import spell
 from annotated.notebook import book_model
 from annotated.recipes import RECIPES
 
@@ -17,7 +18,8 @@ class Explorer:
     def __init__(self, page, name):
         self.tab = page.tab
         self.root = self.tab.locator(f'[data-explorer="{name}"]')
-        self.tab.wait_for_selector(f'[data-explorer="{name}"].alive', timeout=10_000)
+        alive = f'[data-explorer="{name}"].alive'
+        self.tab.wait_for_selector(alive, state="attached", timeout=10_000)
         self.live = self.root.locator(".explorer-live")
         # Of floats the page has six digits, after a sign that they were measured.
         text = self.root.locator('script[type="application/json"]').text_content()
@@ -154,3 +156,38 @@ class TestQuery:
                 away = (weights @ V - V[best]).norm() / V[best].norm()
                 assert isclose(query.number("away"), away, abs_tol=1e-3)
         assert seen == {"two", "forty"}
+
+
+class TestFilm:
+    @pytest.fixture
+    def film(self, explorer):
+        film = explorer("05-2-hardware-and-schedule", "film")
+        film.root.locator("xpath=ancestor::details").evaluate("folded => folded.open = true")
+        return film
+
+    def test_every_look_is_the_records(self, film):
+        runs = records.find("numbers-en-de")
+        for at, looks in enumerate(zip(*(run.curve for run in runs))):
+            film.move("updates", at)
+            words = film.live.locator(".film-word").all_inner_texts()
+            for word, look in zip(words, looks, strict=True):
+                right = " right" if look["says"] == spell(342, "de") else ""
+                assert word == (look["says"] or "(nothing)") + right
+            assert film.said.startswith(f"After {looks[1]['step']} updates")
+            assert film.number("loss") == looks[1]["loss"]
+            assert film.number("accuracy") == looks[1]["accuracy"]
+            for digits in range(2, 7):
+                assert film.number(f"exact-{digits}") == looks[1][f"exact_{digits}"]
+
+    def test_the_curves_are_those_of_the_chosen_seed(self, film):
+        film.press("2")
+        film.move("updates", 9)
+        assert film.number("loss") == records.find("numbers-en-de")[2].curve[9]["loss"]
+        assert "Seed 2 says" in film.said
+
+    def test_it_plays_from_where_it_is_and_stops_when_it_is_moved(self, film):
+        film.press("play")
+        film.tab.wait_for_function(
+            "document.querySelector('.film-time output').textContent === '60'")
+        film.move("updates", 4)
+        assert film.live.get_by_role("button", name="play", exact=True).is_visible()

@@ -41,10 +41,10 @@ annotatedExplorer.load("explorers/chart.js").then(() => annotatedExplorer("query
   const said = live();
   root.append(place.element, divisor.element,
     element("p", { class: "query-head", "aria-hidden": "true" }, [
-      element("span", {}, "key"), element("span", {}, "weight"), element("span", {}, "value, by its weight")]),
+      element("span", {}, "key"), element("span", {}, "weight"), element("span", {}, "value, weighted")]),
     element("ul", { class: "query-keys" }, rows.map(row => row.element)),
     element("ul", { class: "query-mix", "aria-hidden": "true" }, [
-      result("soft: the mix of all", mix), result("hard: the value of the best", taken)]),
+      result("soft: the mix of all", mix), result("hard: the best one's value", taken)]),
     said.element);
 
   function show() {
