@@ -43,11 +43,11 @@ def question(doctree):
     return None
 
 
-def card(app, pagename, title, doctree):
+def card(app, pagename, title, doctree, pathto):
     """The page's `name → content` for search engines and for whoever shares it."""
     asked = question(doctree)
     base = (app.config.html_baseurl or "").rstrip("/")
-    image = f"{base}/{CARD}" if base else app.builder.get_relative_uri(pagename, "") + CARD
+    image = f"{base}/{CARD}" if base else pathto(CARD, 1)
     yield "description", f"{asked} {PROMISE}" if asked else PROMISE
     yield "og:type", "article"
     yield "og:site_name", app.config.html_title
@@ -61,20 +61,21 @@ def card(app, pagename, title, doctree):
         yield "og:url", f"{base}/{pagename}.html"
 
 
-def prepare(app, pagename, templatename, context, doctree):
-    title = re.sub(r"<[^>]+>", "", context.get("title", "")) or app.config.html_title
-    formulas = 'class="math' in context.get("body", "")
-    kept = []
-    for script in context.get("script_files", ()):
+def scripts(files, pagename, body):
+    """What of these a page loads, and when."""
+    for script in files:
         name = str(getattr(script, "filename", script) or "")
-        if "mathjax/" in name and not formulas:
+        if "mathjax/" in name and 'class="math' not in body:
             continue
         if name and not name.endswith(AT_ONCE) and pagename != "search":
             script.attributes["defer"] = "defer"
-        kept.append(script)
-    context["script_files"] = kept
+        yield script
+
+
+def tell(app, pagename, templatename, context, doctree):
+    title = re.sub(r"<[^>]+>", "", context.get("title", "")) or app.config.html_title
     context["without_font_awesome"] = without_font_awesome
-    context["page_card"] = list(card(app, pagename, title, doctree))
+    context["page_card"] = list(card(app, pagename, title, doctree, context["pathto"]))
     titles = [node.astext() for node in app.env.titles.values()]
     context["in_writing"] = [
         section for section in IN_WRITING
@@ -82,7 +83,14 @@ def prepare(app, pagename, templatename, context, doctree):
     ]
 
 
+def lighten(app, pagename, templatename, context, doctree):
+    files = context.get("script_files", ())
+    context["script_files"] = list(scripts(files, pagename, context.get("body", "")))
+
+
 def setup(app):
     app.config.templates_path.append(str(HERE / "templates"))
-    app.connect("html-page-context", prepare, priority=900)
+    # Before the theme looks which parts of its sidebar are empty, and after all have added scripts.
+    app.connect("html-page-context", tell, priority=400)
+    app.connect("html-page-context", lighten, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,60 @@
+// Predictions: the answer, and the first paragraph after it, are veiled until the reader says that the guess is made.
+// The question is a paragraph of class "predict" (tools/book_learn.py), the answer an output tagged hide-output, which
+// is folded in the page itself: so it works without this script, and opens on paper. What was opened stays open.
+(function () {
+  "use strict";
+
+  // The cell with the answer: the next one with a folded output, before another question or heading.
+  function answerOf(question) {
+    for (var node = question.nextElementSibling; node && !node.matches("p.predict, section"); node = node.nextElementSibling) {
+      if (node.matches("div.cell.tag_hide-output")) return node;
+    }
+    return null;
+  }
+
+  function veil(question) {
+    var cell = answerOf(question), details = cell && cell.querySelector("details.below-input");
+    if (!details) return;
+    var key = question.textContent.trim().slice(9, 69), kept = annotatedKept.read("predict");
+    if (kept[key]) {
+      details.open = true;
+      return;
+    }
+    var after = cell.nextElementSibling;
+    var hidden = [details.querySelector(".cell_output"), after && after.matches("p:not(.predict)") ? after : null];
+    hidden = hidden.filter(Boolean);
+    var button = document.createElement("button");
+    button.type = "button";
+    button.className = "aa-button unveil";
+    button.textContent = "Made your guess? Show the answer";
+    button.addEventListener("click", function () {
+      kept = annotatedKept.read("predict");
+      kept[key] = true;
+      annotatedKept.write("predict", kept);
+      unveil(details, hidden, button);
+    });
+    hidden.forEach(function (part) {
+      part.classList.add("veiled");
+      part.inert = true;
+    });
+    details.open = true;
+    details.classList.add("asks");
+    details.append(button);
+  }
+
+  function unveil(details, hidden, button) {
+    details.classList.remove("asks");
+    hidden.forEach(function (part) {
+      part.classList.remove("veiled");
+      part.inert = false;
+    });
+    // The keyboard goes on at the answer, not at the head of the page.
+    hidden[0].tabIndex = -1;
+    hidden[0].focus({ preventScroll: true });
+    button.remove();
+  }
+
+  document.addEventListener("DOMContentLoaded", function () {
+    document.querySelectorAll(".bd-article p.predict").forEach(veil);
+  });
+})();
