@@ -426,6 +426,24 @@ class TestExplorer:
         assert (text.name, text.text) == ("p", "What it shows.")
         assert (data.name, data["type"]) == ("script", "application/json")
 
+    def test_a_figure_of_the_same_cell_can_be_the_fallback(self, displayed):
+        (data,) = self.made(displayed, {}, None).find_all(True)
+        assert data.name == "script"
+
+    def test_pages_have_a_script_and_a_fallback_for_each(self):
+        made = 0
+        for page in PAGES.glob("*.ipynb"):
+            for cell in json.loads(page.read_text(encoding="utf-8"))["cells"]:
+                shown = [output.get("data", {}) for output in cell.get("outputs", [])]
+                for html in ("".join(data.get("text/html", "")) for data in shown):
+                    for place in BeautifulSoup(html, "html.parser").select(".explorer"):
+                        script = PAGES / "_static" / "explorers" / f"{place['data-explorer']}.js"
+                        assert script.is_file(), page
+                        assert place.find(True).name != "script" or any(
+                            "image/png" in data for data in shown), page
+                        made += 1
+        assert made
+
     def test_a_table_is_a_fallback(self, displayed):
         div = self.made(displayed, [], table("Sizes", [("of", "n"), ("a", 1)]))
         assert [cell.text for cell in div.find_all(["th", "td"])] == ["of", "n", "a", "1"]
@@ -466,8 +484,8 @@ class TestExplorer:
         assert displayed == []
 
     @pytest.mark.parametrize("fallback", ["", "  \n", HTML(" ")])
-    def test_without_a_fallback_it_is_refused(self, displayed, fallback):
-        with pytest.raises(ValueError, match="explorer 'heads' has no fallback"):
+    def test_an_empty_fallback_is_refused(self, displayed, fallback):
+        with pytest.raises(ValueError, match="explorer 'heads' has an empty fallback"):
             explorer("heads", {}, fallback)
         assert displayed == []
 

@@ -1,7 +1,8 @@
 // Explorers: parts of a page that the reader moves. `annotated.notebook.explorer` writes into the page
 //   <div class="explorer" data-explorer="NAME">fallback <script type="application/json">data</script></div>
 // This script loads explorers/NAME.js for each, which calls annotatedExplorer("NAME", function (root, data) {…}) and
-// builds what the reader sees into `root`, an empty <div>. Until then, without script, and in print the fallback shows.
+// builds what the reader sees into `root`, an empty <div>; it may return a promise. Until that is kept, without script,
+// and in print the fallback shows; a figure that the same cell draws belongs to it.
 // A classic script without fetch or modules, so that it also works on pages opened from disk.
 (function () {
   "use strict";
@@ -25,14 +26,18 @@
   }
 
   function annotatedExplorer(name, build) {
-    document.querySelectorAll('.explorer[data-explorer="' + name + '"]:not(.alive)').forEach(function (place) {
+    document.querySelectorAll('.explorer[data-explorer="' + name + '"]').forEach(function (place) {
       var data = JSON.parse(place.querySelector('script[type="application/json"]').textContent, measured);
       var root = element("div", { class: "explorer-live" });
-      build(root, data);
       var fallback = element("div", { class: "explorer-fallback" });
       fallback.append.apply(fallback, place.childNodes);
-      place.append(fallback, root);
-      place.classList.add("alive");
+      place.append(fallback);
+      Promise.resolve(build(root, data)).then(function () {
+        place.append(root);
+        place.classList.add("alive");
+        var cell = place.closest(".cell_output");
+        if (cell) cell.classList.add("with-explorer");
+      });
     });
   }
 

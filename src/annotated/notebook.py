@@ -320,7 +320,7 @@ def table(title: str, rows: Sequence[Sequence[object]]) -> HTML:
     )
 
 
-def explorer(name: str, data: object, fallback: HTML | str) -> None:
+def explorer(name: str, data: object, fallback: HTML | str | None = None) -> None:
     """Display what a reader can move on the page: `book/_static/explorers/NAME.js` brings it alive.
 
     `data` are what the script needs, as JSON: computed here, so that nothing
@@ -328,18 +328,19 @@ def explorer(name: str, data: object, fallback: HTML | str) -> None:
     it keeps six digits and is written "≈…", which the comparison of pages
     leaves out, as everywhere; the script gets it as a number. `fallback` is
     HTML that tells the finding where no script runs: in JupyterLab, in print.
+    Without it the figure that the same cell draws does that.
     Raises ValueError if `name` is not words joined by hyphens, if a number is
-    not finite, or if there is no fallback; TypeError if `data` are not JSON.
+    not finite, or if the fallback is empty; TypeError if `data` are not JSON.
     """
     if not re.fullmatch(r"[a-z]+(-[a-z]+)*", name):
         raise ValueError(f"name is {name!r}; expected small letters joined by hyphens")
     shown = fallback.data if isinstance(fallback, HTML) else fallback
-    if not shown.strip():
-        raise ValueError(f"explorer {name!r} has no fallback; expected what shows without script")
+    if shown is not None and not shown.strip():
+        raise ValueError(f"explorer {name!r} has an empty fallback; expected what it shows")
     # "<" would let a text in the data end the script.
     text = json.dumps(as_json(data), ensure_ascii=False).replace("<", "\\u003c")
     display(HTML(
-        f'<div class="explorer" data-explorer="{name}">{shown}'
+        f'<div class="explorer" data-explorer="{name}">{shown or ""}'
         f'<script type="application/json">{text}</script></div>'
     ))
 

@@ -73,9 +73,12 @@ def test_at_most_sixty_words_and_no_badge_before_the_picture():
 
 
 def test_both_open_alike():
-    before = FRONT[: FRONT.index("```{image}")]
-    assert before.split("\n\n")[1].endswith("?*")
-    assert README[: README.index("![")].split() == before.split()
+    """Title, question and a line of promise; on the front page the question is the headline."""
+    title, question, promise = README[: README.index("![")].strip().split("\n\n")
+    kicker, headline, *others = FRONT[: FRONT.index("<div")].strip().split("\n\n")
+    assert kicker == f'<p class="kicker">{title.removeprefix("# ")}</p>'
+    assert headline == f"# {question.strip('*')}" and question.endswith("?*")
+    assert others == [promise]
     for sentence in ("The German changes exactly there.", "had never seen, as seven vectors."):
         assert sentence in plain(README) and sentence in plain(FRONT)
 
