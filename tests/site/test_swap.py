@@ -7,7 +7,6 @@ from annotated.data.numbers import spell
 from annotated.notebook import book_model
 
 BOOK = book_model()
-PAGES_WITH_SWAP = ["index", "one-sentence"]
 
 
 class Swap:
@@ -44,9 +43,9 @@ class Swap:
         self.root.locator(f".swap-donors button[data-value='{donor}']").click()
 
 
-@pytest.fixture(params=PAGES_WITH_SWAP)
+@pytest.fixture
 def swap(request, html, view):
-    shown = view(html / "book" / f"{request.param}.html")
+    shown = view(html / "book" / f"{getattr(request, 'param', 'index')}.html")
     yield Swap(shown.tab)
     assert shown.errors == [] and shown.foreign == []
 
@@ -57,7 +56,7 @@ def test_the_whole_of_it_is_on_the_first_screen(html, view, width, height):
     tab.set_viewport_size({"width": width, "height": height})
     root = Swap(tab).root
     box = root.bounding_box()
-    headline = tab.locator("h1").bounding_box()
+    headline = tab.locator(".bd-article h1").bounding_box()
     assert headline["y"] > 0 and headline["y"] + headline["height"] <= box["y"]
     assert box["y"] + box["height"] <= height and box["x"] + box["width"] <= width
     texts = root.inner_text()
@@ -80,6 +79,7 @@ def test_the_longest_number_fits_narrow_screens(html, view, width):
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("swap", ["index", "one-sentence"], indirect=True)
 def test_it_opens_with_the_running_swap(swap):
     case = swap_case(BOOK.translator, 342, 346)
     assert swap.german == (case.swap.after, "zwei", "sechs")
@@ -90,7 +90,7 @@ def test_it_opens_with_the_running_swap(swap):
     assert len(swap.labels) == 7
 
 
-@pytest.mark.parametrize("number, place", [(342, 0), (342, 3), (204, 3), (7, 0), (987_654, 2),
+@pytest.mark.parametrize("number, place", [(342, 0), (342, 3), (204, 3), (7, 0), (987_654, 3),
                                            (987_654, 0), (60_305, 5)])
 def test_every_donor_of_a_piece_gives_what_python_gives(swap, number, place):
     swap.type(str(number))

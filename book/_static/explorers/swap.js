@@ -108,7 +108,7 @@ annotatedExplorer("swap", function (root, data) {
         draw();
       });
       const label = group.element.querySelector("span");
-      label.append("In place of the vector of ", element("b", {}, named(pieces[place])), " that of");
+      label.append("Give ", element("b", {}, named(pieces[place])), " the vector of");
       const buttons = group.element.querySelectorAll("button"), had = donors.contains(focused) ? focused.dataset.value : null;
       labels.forEach(([other, word], i) => buttons[i].setAttribute("aria-label", `${short(word)}, from ${spaced(other)}`));
       donors.replaceChildren(group.element);
