@@ -5,6 +5,7 @@
 
 from pathlib import Path
 
+from annotated.figures.style import png
 from annotated.figures.swap import swap_picture
 from annotated.translation import Translator
 
@@ -14,7 +15,7 @@ TARGET = Path(__file__).resolve().parents[1] / "book" / "_static" / "swap.png"
 def main() -> None:
     """The swap that the front page speaks of: 342 with one vector of 346."""
     picture = swap_picture(Translator.load("numbers-en-de"), 342, 346)
-    picture.savefig(TARGET, metadata={"Software": None})
+    TARGET.write_bytes(png(picture))
     print(TARGET.relative_to(TARGET.parents[2]))
 
 

@@ -20,7 +20,13 @@ SHARE = 0.001  # of all pixels may be other pixels
 def pictures(outputs) -> list[np.ndarray]:
     stored = [out["data"]["image/png"] for out in outputs if "image/png" in out.get("data", {})]
     decoded = (Image.open(io.BytesIO(base64.b64decode("".join(png)))) for png in stored)
-    return [np.asarray(image.convert("RGBA"), dtype=np.int16) for image in decoded]
+    return [_seen(np.asarray(image.convert("RGBA"))) for image in decoded]
+
+
+def _seen(image: np.ndarray) -> np.ndarray:
+    """As it looks on black, and how clear it is: the colour of what is clear is nobody's."""
+    alpha = image[..., 3:].astype(np.int16)
+    return np.concatenate([image[..., :3] * alpha // 255, alpha], axis=-1)
 
 
 def difference(new: np.ndarray, old: np.ndarray) -> str | None:

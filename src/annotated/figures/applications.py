@@ -6,7 +6,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from annotated.figures.style import GREY, WEIGHTS, figure, says_beside, style
+from annotated.figures.style import (
+    FAINT,
+    GREY,
+    WEIGHTS,
+    figure,
+    name_columns,
+    says_beside,
+    spoken,
+    style,
+)
 from annotated.model import causal_mask
 
 
@@ -35,35 +44,34 @@ def three_uses(
         raise ValueError("decoder has weight above its diagonal, which the causal mask hides")
     with style():
         fig, axes = figure(
-            0.32 * (m + n) + 2.2, 0.32 * (m + n) + 1.9, 2, 2, sharex="col", sharey="row",
+            0.3 * (m + n) + 2.6, 2, 2, sharex="col", sharey="row",
             width_ratios=[m, n], height_ratios=[m, n],
         )
         (upper, empty), (lower, right) = axes
         for ax, weights, title in (
             (upper, encoder, "encoder self-attention"),
             (lower, cross, "cross-attention"),
-            (right, decoder, "masked self-attention"),
+            (right, decoder, "masked\nself-attention"),
         ):
-            image = ax.imshow(weights.numpy(), cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
-            ax.set_title(title, fontsize=11)
+            ax.imshow(weights.numpy(), cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
+            ax.set_title(title, fontsize=13)
         for row, column in hidden.nonzero().tolist():
             right.add_patch(Rectangle(
-                (column - 0.5, row - 0.5), 1, 1, facecolor="#eeeeee", edgecolor=GREY,
+                (column - 0.5, row - 0.5), 1, 1, facecolor=FAINT, edgecolor=GREY,
                 hatch="///", linewidth=0,
             ))
-        slanted = dict(rotation=60, ha="right", rotation_mode="anchor")
-        lower.set_xticks(range(m), source, **slanted)
-        right.set_xticks(range(n), target, **slanted)
-        upper.set_yticks(range(m), source)
+        name_columns(lower, spoken(source))
+        name_columns(right, target)
+        upper.set_yticks(range(m), spoken(source))
         lower.set_yticks(range(n), target)
         says_beside(right, range(n), says)
         empty.axis("off")
         empty.text(
-            0.5, 0.72, "no such use:\nthe encoder\nasks only\nits own pieces", ha="center",
+            0.5, 0.5, "no such use:\nthe encoder\nasks only\nits own pieces", ha="center",
             va="center", color=GREY, transform=empty.transAxes,
         )
-        bar = empty.inset_axes((0.08, 0.3, 0.84, 0.05))
-        fig.colorbar(image, cax=bar, orientation="horizontal", label="weight", ticks=[0, 1])
-        fig.supylabel("who asks", fontsize=11)
-        fig.supxlabel("who answers", fontsize=11)
+        for ax in (upper, lower):
+            ax.set_ylabel("who asks")
+        for ax in (lower, right):
+            ax.set_xlabel("who answers")
     return fig

@@ -16,7 +16,17 @@ from torch import Tensor, nn
 
 from annotated.data.batches import Batch
 from annotated.figures.boxes import Ink, spread
-from annotated.figures.style import GREY, ORANGE, RED, figure, style
+from annotated.figures.style import (
+    DEEP,
+    GREY,
+    NARROW,
+    PALE,
+    RED,
+    VIOLET,
+    figure,
+    spoken,
+    style,
+)
 from annotated.model import (
     MultiHeadAttention,
     Transformer,
@@ -25,11 +35,11 @@ from annotated.model import (
 )
 from annotated.model.evaluating import evaluating
 
-WIDTH, ROW, GAP = 5.0, 0.17, 0.265  # inches: the sheet, a line of text, room for an arrow
+WIDTH, ROW, GAP = NARROW, 0.17, 0.265  # inches: the sheet, a line of text, room for an arrow
 BOX, LANE = 1.81, 0.22  # width of a sub-layer's boxes, and of the way around them
 BUS = WIDTH / 2 - 0.1  # where the memory goes up and down, between the stacks
-EMBEDS, ATTENDS, FEEDS, NORMS = "#f0d5e6", "#cfe3f2", "#cdeadf", "#f6e9b8"
-TIE, STACK, LAYER, SUBLAYER = "#a6307a", "#ededed", "#ffffff", "#f4f4f4"
+EMBEDS, ATTENDS, FEEDS, NORMS = "#dfe3ea", PALE[VIOLET], "#cbbde6", "#f3ecd8"
+TIE, STACK, LAYER, SUBLAYER = GREY, "#e9ebef", "#ffffff", "#f5f6f8"
 
 
 @dataclass
@@ -98,9 +108,9 @@ def architecture(
     mask = padding_mask(source, model.config.pad_id)
     names = {model.config.bos_id: "BOS", model.config.eos_id: "EOS"}
     with style():
-        fig, ax = figure(WIDTH, 1.0)
+        fig, ax = figure(1.0, width=WIDTH)
         words = (
-            wrapped(names.get(id) or piece(id) for id in ids[0].tolist())
+            wrapped(spoken([names.get(id) or piece(id) for id in ids[0].tolist()], ends=True))
             for ids in (source, target, call.output.argmax(-1))
         )
         try:
@@ -295,8 +305,8 @@ class _Sheet(Ink):
             current = sub.output
         top = y + ROW - 0.02
         self.frame(call.name, column.layer, bottom, top, LAYER, 1)
-        self.say(column.layer[0] + 0.06, top - ROW / 2, ".".join(call.name.split(".")[-2:]), size=9,
-                 ha="left")
+        name = ".".join(call.name.split(".")[-2:])
+        self.say(column.layer[0] + 0.06, top - ROW / 2, name, size=9.2, ha="left")
         return top + 0.04, start
 
     def closed(self, layers: Sequence[Call], column: _Column, bottom: float, start: float):
@@ -312,10 +322,10 @@ class _Sheet(Ink):
         reads = [m for c in attentions for _, _, m in self.readers(c, column)]
         if any(reads):
             split, end = y + GAP - 0.1, column.left + 0.3
-            self.arrow((BUS, split), (end, split), (end, y + GAP), color=ORANGE)
+            self.arrow((BUS, split), (end, split), (end, y + GAP), color=DEEP)
             self.splits.append(split)
             self.label(column.left - 0.05, y + 0.065, self.memory, f"memory → {last.name}",
-                       color=ORANGE)
+                       color=DEEP)
         text = f"{' … '.join(names)}: the same"
         top = self.box(last.name, column.left, y + GAP, BOX, text, LAYER, height=1.4 * ROW)
         return top + 0.06, top
@@ -350,7 +360,7 @@ class _Sheet(Ink):
         """The row where a sub-layer adds what passed it by."""
         top = self.box(f"sum of {call.name}", column.left, y, BOX, "+", size=11, weight="bold")
         inner = column.right if column.outward < 0 else column.left
-        self.say(inner + column.outward * 0.05, y + ROW / 2, call.short, size=8.5, color=GREY,
+        self.say(inner + column.outward * 0.05, y + ROW / 2, call.short, size=9.2, color=GREY,
                  ha="left" if column.outward > 0 else "right")
         return top
 
@@ -383,11 +393,11 @@ class _Sheet(Ink):
         ha = "left" if column.outward < 0 else "right"
         self.label(x, y + 0.065, child.inputs[0], f"→ {child.name}", ha)
         for end in memory:
-            self.arrow((BUS, split), (end, split), (end, top), color=ORANGE)
+            self.arrow((BUS, split), (end, split), (end, top), color=DEEP)
         if memory:
             self.splits.append(split)
             self.label(column.left - 0.05, y + 0.065, self.memory, f"memory → {child.name}",
-                       color=ORANGE)
+                       color=DEEP)
         return x
 
     def part(self, call: Call, column: _Column, y: float) -> float:
@@ -446,11 +456,11 @@ class _Sheet(Ink):
     def bus(self, top: float) -> None:
         """The memory: from the top of the encoder to every matrix that reads it."""
         x, y = self.columns[0].middle, top + 0.14
-        self.line((x, top), (x, y), (BUS, y), color=ORANGE)
+        self.line((x, top), (x, y), (BUS, y), color=DEEP)
         ends = [y, *self.splits]
-        self.line((BUS, min(ends)), (BUS, max(ends)), color=ORANGE)
-        self.label(x, y + 0.1, self.memory, "encoder → memory", color=ORANGE)
-        self.say(x - 0.05, y + 0.1, "memory", ha="right", weight="bold", color=ORANGE)
+        self.line((BUS, min(ends)), (BUS, max(ends)), color=DEEP)
+        self.label(x, y + 0.1, self.memory, "encoder → memory", color=DEEP)
+        self.say(x - 0.05, y + 0.1, "memory", ha="right", weight="bold", color=DEEP)
 
     def output(self, decoder: Call, top: float, said: Sequence[str]) -> float:
         """The logits, from the embedding's own matrix or from another."""

@@ -16,10 +16,10 @@ from torch.overrides import TorchFunctionMode
 
 from annotated.figures.architecture import ATTENDS
 from annotated.figures.boxes import Ink, spread
-from annotated.figures.style import RED, figure, style
+from annotated.figures.style import NARROW, RED, figure, style
 from annotated.model import MultiHeadAttention, causal_mask, scaled_dot_product_attention
 
-WIDTH, HEIGHT = 5.2, 5.1  # inches
+WIDTH, HEIGHT = 5.2, 5.1  # of the sheet, which is drawn as wide as a figure may be
 BOX, PITCH = 0.25, 0.61  # height of a box; from one box to the next on the left
 
 # What PyTorch calls an operation, and what Figure 2 calls it.
@@ -114,7 +114,7 @@ def attention_figure(
     if not torch.allclose(literal[-1].output, fused.output, atol=1e-4):
         raise ValueError("the formula and the layer's kernel give different heads")
     with style():
-        fig, ax = figure(WIDTH, HEIGHT)
+        fig, ax = figure(HEIGHT, width=NARROW)
         spread(fig, ax, WIDTH, HEIGHT)
         try:
             _one_head(_Ink(ax), literal, dict(Q=query, K=key, V=value), seen)

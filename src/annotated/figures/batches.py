@@ -8,69 +8,79 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from annotated.data.batches import IdPair, pair_lengths
-from annotated.figures.style import BLUE, GREEN, ORANGE, RED, figure, style
+from annotated.figures.style import COLORS, DASHES, LINE, VIOLET, figure, name_ends, style
 
 GAP = 2  # empty columns between two rectangles
-LINES = ((BLUE, "o", "-"), (GREEN, "s", "--"), (ORANGE, "^", ":"))
+TOKEN, PADDING = VIOLET, LINE
 
 
 def packed_batches(
-    ways: Mapping[str, Sequence[Sequence[IdPair]]], side: int = 0
+    ways: Mapping[str, Sequence[Sequence[IdPair]]], title: str, side: int = 0
 ) -> Figure:
     """One panel a way of making batches; one rectangle a batch, drawn to one scale.
 
-    A row is a sentence, a column a place: blue holds a token, red padding.
-    Within a rectangle the longest sentence is at the bottom. `side` is 0 for
-    sources, 1 for targets.
+    A row is a sentence, a column a place: violet holds a token, grey padding.
+    Within a rectangle the longest sentence is at the bottom. `title` is above
+    all; `side` is 0 for sources, 1 for targets.
     """
-    pictures = {title: packed(batches, side) for title, batches in ways.items()}
+    pictures = {name: packed(batches, side) for name, batches in ways.items()}
     height = max(picture.shape[0] for picture in pictures.values())
     width = max(picture.shape[1] for picture in pictures.values())
     with style():
-        fig, axes = figure(6.4, 0.6 + 1.5 * len(ways), len(ways), 1, squeeze=False)
-        for ax, (title, picture) in zip(axes[:, 0], pictures.items(), strict=True):
+        fig, axes = figure(1.0 + 1.35 * len(ways), len(ways), 1, squeeze=False, sharex=True)
+        for ax, (name, picture) in zip(axes[:, 0], pictures.items(), strict=True):
             rows, columns = picture.shape[:2]
             ax.imshow(
                 picture, origin="lower", extent=(0, columns, 0, rows), aspect="auto",
                 interpolation="nearest",
             )
-            ax.set(xlim=(0, width), ylim=(0, 1.05 * height), title=title, ylabel="sentences")
-        axes[-1, 0].set_xlabel("places, one rectangle a batch")
+            ax.set(xlim=(0, width), ylim=(0, 1.05 * height), yticks=[0, height])
+            ax.set_title(name, weight="normal")
+        axes[-1, 0].set_xlabel("places: one rectangle a batch, one row a sentence")
+        fig.suptitle(title, x=0.01, ha="left")
+        axes[0, 0].annotate(
+            "token ", (0.82, 1.0), xycoords="axes fraction", xytext=(0, 7), ha="right",
+            textcoords="offset points", color=TOKEN, weight="bold")
+        axes[0, 0].annotate(
+            "padding", (1.0, 1.0), xycoords="axes fraction", xytext=(0, 7), ha="right",
+            textcoords="offset points", color="#8a94a3", weight="bold")
     return fig
 
 
-def packed(batches: Sequence[Sequence[IdPair]], side: int) -> Float[np.ndarray, "rows columns 3"]:
-    """The rectangles side by side, as colours, the first row at the bottom."""
+def packed(batches: Sequence[Sequence[IdPair]], side: int) -> Float[np.ndarray, "rows columns 4"]:
+    """The rectangles side by side, as colours, the first row at the bottom; between them none."""
     lengths = [np.sort(1 + pair_lengths(batch)[:, side])[::-1] for batch in batches]
     height, width = max(map(len, lengths)), sum(GAP + int(rows[0]) for rows in lengths) - GAP
-    picture = np.ones((height, width, 3))
+    picture = np.zeros((height, width, 4))
     left = 0
     for rows in lengths:
         right = left + int(rows[0])
         token = np.arange(rows[0]) < rows[:, None]
-        picture[: len(rows), left:right] = np.where(token[..., None], to_rgb(BLUE), to_rgb(RED))
+        colors = np.where(token[..., None], (*to_rgb(TOKEN), 1.0), (*to_rgb(PADDING), 1.0))
+        picture[: len(rows), left:right] = colors
         left = right + GAP
     return picture
 
 
 def learning_by_batches(
-    curves: Mapping[str, Sequence[Mapping[int, float]]]
+    curves: Mapping[str, Sequence[Mapping[int, float]]], title: str
 ) -> Figure:
     """Exact match against updates: for each way its seeds thin, their mean thick.
 
-    A curve is step → share right, 0 to 1; those of one way have the same steps.
+    A curve is step → share right, 0 to 1; those of one way have the same steps. `title` is above.
     """
     with style():
-        fig, ax = figure(6.4, 3.6)
-        for (name, seeds), (color, marker, dash) in zip(curves.items(), LINES, strict=False):
+        fig, ax = figure(3.8)
+        ends = []
+        for (name, seeds), color, dash in zip(curves.items(), COLORS, DASHES, strict=False):
             for seed in seeds:
                 ax.plot(list(seed), list(seed.values()), color=color, linewidth=0.7, alpha=0.45)
             mean = {step: sum(s[step] for s in seeds) / len(seeds) for step in seeds[0]}
-            ax.plot(
-                list(mean), list(mean.values()), color=color, marker=marker, markersize=4,
-                linewidth=2, linestyle=dash, label=name,
-            )
+            ax.plot(list(mean), list(mean.values()), color=color, linewidth=2.5, linestyle=dash,
+                    label=name)
+            ends.append((max(mean), mean[max(mean)], name, color))
         ax.set(xlabel="updates", ylabel="share exactly right", ylim=(-0.03, 1.03))
-        ax.set_title("Unseen numbers translated exactly")
-        ax.legend(loc="lower right")
+        ax.set_yticks([0, 0.5, 1])
+        ax.set_title(title)
+        name_ends(ax, ends)
     return fig

@@ -1,8 +1,10 @@
-"""Drawn diagrams: boxes, words and arrows on a sheet that is measured in inches."""
+"""Drawn diagrams: boxes, words and arrows on a sheet that is measured in units, about inches."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.textpath import text_to_path
 
 from annotated.figures.style import GREY
 
@@ -10,12 +12,19 @@ Number = int | float  # the checks in tests take no int for a float
 
 
 def spread(fig: Figure, ax: Axes, width: Number, height: Number) -> None:
-    """Let `ax` fill `fig`, `width` by `height` inches, one unit per inch, and show no axes."""
+    """Let `ax`, a sheet of `width` by `height` units, fill `fig`, which keeps its own width."""
     fig.set_layout_engine("none")
-    fig.set_size_inches(width, height)
+    own = float(fig.get_size_inches()[0])
+    fig.set_size_inches(own, round(height * own / width, 2))
     ax.set_position((0, 0, 1, 1))
     ax.set(xlim=(0, width), ylim=(0, height))
     ax.axis("off")
+
+
+def inches(words: str, size: Number, weight: str = "normal") -> float:
+    """How wide `words` of `size` points are drawn."""
+    font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
+    return float(text_to_path.get_text_width_height_descent(words, font, False)[0]) / 72
 
 
 class Ink:

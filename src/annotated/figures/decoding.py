@@ -6,17 +6,16 @@ import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
-from matplotlib.textpath import text_to_path
 from torch import Tensor
 
-from annotated.figures.style import BLUE, GREY, ORANGE, figure, style
+from annotated.figures.boxes import inches
+from annotated.figures.style import GREY, INK, LINE, ORANGE, PALE, VIOLET, WIDE, figure, style
 
-READ, REST = "#d3e5f2", "#c9c9c9"
-BAR = 2.6  # inches of a bar for probability 1
-LINE = 0.28  # inches from line to line
-HEAD = 1.1  # inches for "step 0 reads"
+READ, REST = PALE[VIOLET], LINE
+BAR = 3.4  # inches of a bar for probability 1
+PITCH = 0.3  # inches from line to line
+HEAD = 1.3  # inches for "step 0 reads"
 
 
 def decoding_loop(
@@ -27,38 +26,43 @@ def decoding_loop(
     The first call reads BOS; each later one reads also what the calls before
     it found likeliest. Under the `top` pieces of a call one bar holds all
     others together, so that the bars of a call sum to 1. Raises ValueError
-    for rows that are no probabilities, or a `top` or names that do not fit.
+    for rows that are no probabilities, a `top` or names that do not fit, and
+    pieces that take more than a figure's width.
     """
     _check(distributions, names, top)
+    said = {"BOS": "start (BOS)", "EOS": "end (EOS)"}
+    names = [said.get(name, name) for name in names]
     most = distributions.topk(top)
     written = [names[ids[0]] for ids in most.indices]
     likely = [names[i] for i in most.indices.flatten()]
     label = max(map(_inches, [*likely, f"{len(names) - top} others"])) + 0.1
-    width = HEAD + sum(_inches(piece) + 0.26 for piece in ["BOS", *written[:-1]])
-    width = max(width, label + BAR + 0.75) + 0.45  # the arrows run at the right
-    height = len(written) * (top + 2.6) * LINE - 0.4 * LINE
+    width = HEAD + sum(_inches(piece) + 0.26 for piece in [said["BOS"], *written[:-1]])
+    width = max(width, label + BAR + 0.85) + 0.45  # the arrows run at the right
+    if width > WIDE:
+        raise ValueError(f"the pieces take {width:.1f} inches, more than a figure's {WIDE}")
+    width = WIDE
+    height = len(written) * (top + 2.6) * PITCH - 0.4 * PITCH
     with style():
-        fig, ax = figure(width, height)
+        fig, ax = figure(height)
         fig.get_layout_engine().set(w_pad=0, h_pad=0)
         ax.set_xlim(-0.05, width)
         ax.set_ylim(-height, 0)
         ax.axis("off")
         for call, (shares, ids) in enumerate(zip(most.values, most.indices, strict=True)):
-            y = -(call * (top + 2.6) + 0.55) * LINE
-            end = _reads(ax, call, y, ["BOS", *written[:call]])
+            y = -(call * (top + 2.6) + 0.55) * PITCH
+            end = _reads(ax, call, y, [said["BOS"], *written[:call]])
             if call:
-                _back(ax, width - 0.12, end, y + (top + 1.6) * LINE, y)
+                _back(ax, width - 0.12, end, y + (top + 1.6) * PITCH, y)
             rows = [(names[i], p) for i, p in zip(ids, shares.tolist(), strict=True)]
             if top < len(names):
                 rows.append((f"{len(names) - top} others", max(0.0, 1 - sum(shares.tolist()))))
-            _bars(ax, label, y - LINE, rows, top)
+            _bars(ax, label, y - PITCH, rows, top)
     return fig
 
 
 def _inches(text: str) -> float:
     """Width in the style's size, bold."""
-    font = FontProperties(family="DejaVu Sans", size=11, weight="bold")
-    return text_to_path.get_text_width_height_descent(text, font, False)[0] / 72
+    return inches(text, 13, "bold")
 
 
 def _check(distributions: Tensor, names: Sequence[str], top: int) -> None:
@@ -83,7 +87,7 @@ def _reads(ax: Axes, call: int, y: float, pieces: Sequence[str]) -> float:
         wide = _inches(piece) + 0.16
         new = place == len(pieces) - 1 and call > 0
         ax.add_patch(FancyBboxPatch(
-            (x, y - 0.1), wide, 0.2, boxstyle="round,pad=0,rounding_size=0.05", facecolor=READ,
+            (x, y - 0.12), wide, 0.24, boxstyle="round,pad=0,rounding_size=0.05", facecolor=READ,
             edgecolor=ORANGE if new else READ, linewidth=1.5, mutation_aspect=1,
         ))
         ax.text(x + wide / 2, y - 0.005, piece, ha="center", va="center")
@@ -93,13 +97,13 @@ def _reads(ax: Axes, call: int, y: float, pieces: Sequence[str]) -> float:
 
 def _bars(ax: Axes, label: float, y: float, rows: Sequence[tuple[str, float]], top: int) -> None:
     for place, (name, share) in enumerate(rows):
-        color = BLUE if place == 0 else REST if place >= top else GREY
-        line = y - place * LINE
+        color = VIOLET if place == 0 else REST if place >= top else GREY
+        line = y - place * PITCH
         ax.text(label - 0.08, line, name, ha="right", va="center",
-                weight="bold" if place == 0 else "normal", color="black" if place < top else GREY)
-        ax.add_patch(Rectangle((label, line - 0.09), BAR * share, 0.18, color=color, linewidth=0))
+                weight="bold" if place == 0 else "normal", color=INK if place < top else GREY)
+        ax.add_patch(Rectangle((label, line - 0.1), BAR * share, 0.2, color=color, linewidth=0))
         ax.text(label + BAR * share + 0.07, line, percent(share), va="center",
-                color="black" if place < top else GREY)
+                color=INK if place < top else GREY)
 
 
 def percent(share: float) -> str:

@@ -3,51 +3,61 @@
 from collections.abc import Mapping
 from itertools import cycle
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from annotated.figures.style import BLUE, GREEN, ORANGE, figure, style
+from annotated.figures.style import DASHES, DEEP, GREY, VIOLET, figure, name_line, style
 
-COLORS = (GREEN, ORANGE, BLUE)
-DASHES = (":", "--", "-")  # depths must differ without their colour too
+COLORS = (GREY, VIOLET, DEEP)  # the deepest stack is the story
+DASHED = (DASHES[2], DASHES[0], DASHES[1])  # depths must differ without their colour too
 
 
-def gradients_by_layer(panels: Mapping[str, Mapping[int, Tensor]], columns: int = 2) -> Figure:
+def gradients_by_layer(
+    panels: Mapping[str, Mapping[int, Tensor]], main: str, title: str
+) -> Figure:
     """The gradient of each layer, on one logarithmic scale; a panel a kind of stack.
 
-    `panels` is title → number of layers → lengths of the gradient (seeds,
-    layers), from the lowest layer to the highest; a line a seed. Raises
-    ValueError if there are not as many lengths as layers, and for panels of
-    different depths: they have one legend.
+    `panels` is name → number of layers → lengths of the gradient (seeds,
+    layers), from the lowest layer to the highest; a line a seed. The panel
+    `main` is large, the others stand small below it; `title` is above all.
+    Raises ValueError if there are not as many lengths as layers, for panels of
+    different depths, whose lines are named once, and for one panel alone.
     """
     numbers = {tuple(depths) for depths in panels.values()}
     if len(numbers) != 1:
         raise ValueError(f"the panels have {sorted(numbers)} layers; expected the same in all")
-    for title, depths in panels.items():
+    for name, depths in panels.items():
         for depth, lengths in depths.items():
             if lengths.shape[-1] != depth:
-                raise ValueError(f"{title}: {lengths.shape[-1]} lengths for {depth} layers")
-    rows = -(-len(panels) // columns)
+                raise ValueError(f"{name}: {lengths.shape[-1]} lengths for {depth} layers")
+    others = [name for name in panels if name != main]
+    if main not in panels or not others:
+        raise ValueError(f"panels are {[*panels]}; expected {main!r} and others")
     with style():
-        fig, axes = figure(
-            6.4, 0.6 + 2.5 * rows, rows, columns, squeeze=False, sharex=True, sharey=True,
-        )
-        for ax in axes.flat[len(panels):]:
-            ax.axis("off")
-        for ax, (title, depths) in zip(axes.flat, panels.items(), strict=False):
-            for (depth, lengths), color, dash in zip(depths.items(), cycle(COLORS), cycle(DASHES)):
-                for seed, line in enumerate(lengths.tolist()):
-                    ax.plot(
-                        range(depth), line, color=color, linestyle=dash, linewidth=1.5,
-                        label=None if seed else f"{depth} layers",
-                    )
-            ax.set_yscale("log")
-            ax.set_xticks([0, *(depth - 1 for depth in depths)])
-            ax.set_title(title)
-        for ax in axes[-1]:
-            ax.set_xlabel("layer, 0 the lowest")
-        for ax in axes[:, 0]:
-            ax.set_ylabel("length of gradient")
-        handles = axes[0, 0].get_legend_handles_labels()
-        fig.legend(*handles, loc="outside lower center", ncols=len(handles[0]))
+        fig, empty = figure(6.6)
+        empty.remove()
+        grid = fig.add_gridspec(2, len(others), height_ratios=[2, 1])
+        large = fig.add_subplot(grid[0, :])
+        _lines(large, panels[main], main)
+        large.set_ylabel("length of gradient")
+        large.set_xlabel("layer, 0 the lowest")
+        for place, name in enumerate(others):
+            ax = fig.add_subplot(grid[1, place], sharex=large, sharey=large)
+            _lines(ax, panels[name], name.replace(", ", ",\n"))
+            ax.tick_params("y", labelleft=place == 0)
+        for (depth, lengths), color in zip(panels[main].items(), cycle(COLORS)):
+            name_line(large, depth - 1, float(lengths.mean(0)[-1]), f"{depth} layers", color)
+        fig.suptitle(title, x=0.01, ha="left")
     return fig
+
+
+def _lines(ax: Axes, depths: Mapping[int, Tensor], name: str) -> None:
+    for (depth, lengths), color, dash in zip(depths.items(), cycle(COLORS), cycle(DASHED)):
+        for line in lengths.tolist():
+            ax.plot(range(depth), line, color=color, linestyle=dash, linewidth=1.5)
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
+    ax.minorticks_off()
+    ax.set_xticks([0, *(depth - 1 for depth in depths)])
+    ax.set_title(name, weight="normal")

@@ -1,5 +1,6 @@
 """§3.3: which hidden units a piece wakes, and what a layer's two parts cost as sentences grow."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from jaxtyping import Float
@@ -7,7 +8,18 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from annotated.figures.style import GREY, ORANGE, VIOLET, figure, style
+from annotated.figures.style import (
+    DEEP,
+    GREY,
+    VIOLET,
+    figure,
+    name_ends,
+    number,
+    spoken,
+    style,
+)
+
+SMALL = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def awake_units(
@@ -23,13 +35,13 @@ def awake_units(
     awake = hidden > 0
     order = awake.sum(0).argsort(descending=True, stable=True)
     with style():
-        fig, ax = figure(6.4, 0.9 + 0.3 * len(pieces))
+        fig, ax = figure(1.0 + 0.34 * len(pieces))
         ax.pcolormesh(
             awake[:, order].numpy(), cmap=ListedColormap(["white", VIOLET]), vmin=0, vmax=1,
         )
         ax.invert_yaxis()
         middle = [0.5 + row for row in range(len(pieces))]
-        ax.set_yticks(middle, pieces)
+        ax.set_yticks(middle, spoken(pieces))
         right = ax.secondary_yaxis("right")
         right.set_yticks(middle, [str(count) for count in awake.sum(1).tolist()])
         for side in (ax, right):
@@ -52,23 +64,24 @@ def work_by_length(
     length → what was counted, dots. A line stands at `crossing`; `title` is above all.
     """
     with style():
-        fig, ax = figure(6.0, 3.6)
-        looks = zip(formula.items(), ((VIOLET, "-"), (ORANGE, "--")), strict=True)
+        fig, ax = figure(3.9)
+        ends = []
+        looks = zip(formula.items(), ((VIOLET, "-"), (DEEP, "--")), strict=True)
         for (name, work), (color, dash) in looks:
             ax.plot(lengths, work.tolist(), dash, color=color, linewidth=2.5)
             dots = counted[name]
             ax.plot([*dots], [*dots.values()], "o", color=color, markersize=6)
-            ax.annotate(
-                name, (lengths[-1], float(work[-1])), color=color, xytext=(6, 0),
-                textcoords="offset points", va="center",
-            )
+            ends.append((lengths[-1], float(work[-1]), name, color))
         ax.axvline(crossing, color=GREY, linestyle=":", linewidth=1.5)
         ax.annotate(
-            f"n = {crossing}", (crossing, 0.03), xycoords=("data", "axes fraction"), color=GREY,
-            xytext=(5, 0), textcoords="offset points",
+            f"n = {number(crossing)}", (crossing, 0.03), xycoords=("data", "axes fraction"),
+            color=GREY, xytext=(5, 0), textcoords="offset points",
         )
         ax.set(xscale="log", yscale="log", xlabel="pieces in the sentence, n",
                ylabel="multiplications")
+        ax.xaxis.set_major_formatter(lambda x, _: number(x))
+        ax.yaxis.set_major_formatter(lambda y, _: f"10{str(round(math.log10(y))).translate(SMALL)}")
         ax.set_title(title)
         ax.margins(x=0.02)
+        name_ends(ax, ends)
     return fig

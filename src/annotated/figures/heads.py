@@ -8,19 +8,33 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from annotated.figures.style import BLUE, GREY, SIGNED, WEIGHTS, figure, style
+from annotated.figures.style import (
+    CHANGED,
+    GREY,
+    INK,
+    NARROW,
+    SIGNED,
+    VIOLET,
+    WEIGHTS,
+    WIDE,
+    figure,
+    name_columns,
+    spoken,
+    style,
+)
 
 
 def side_by_side(
     weights: Float[Tensor, "h n m"], joined: Float[Tensor, "n width"],
     output: Float[Tensor, "n d_model"], queries: Sequence[str], keys: Sequence[str],
+    title: str,
 ) -> Figure:
     """One attention from top to bottom: a map for each head, its mixes below it, the output.
 
     The mixes, `joined` from left to right, are h pieces of equal width; `output` is what W^O makes
     of a whole row. `queries` and `keys` name rows and columns of the `weights`. Mixes share a
-    scale, the output has its own: violet minus, orange plus. Raises ValueError if the names are
-    not as many, or the mixes can't be split among the heads.
+    scale, the output has its own: violet minus, orange plus. `title` is above all. Raises
+    ValueError if the names are not as many, or the mixes can't be split among the heads.
     """
     heads, n, m = weights.shape
     if (n, m) != (len(queries), len(keys)):
@@ -29,23 +43,25 @@ def side_by_side(
         raise ValueError(f"joined is {joined.shape[1]} wide; expected a multiple of {heads} heads")
     mixes = joined.chunk(heads, 1)
     with style():
-        fig, _ = figure(6.4, 0.9 + 0.75 * n, 1, 1)
-        fig.clear()
+        fig, empty = figure(1.2 + 0.85 * n)
+        empty.remove()
         grid = fig.add_gridspec(3, heads)
         for head in range(heads):
             ax = fig.add_subplot(grid[0, head])
             ax.imshow(weights[head].numpy(), cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
-            ax.set_title(f"head {head}: weights, {n} × {m}")
-            ax.set_xticks(range(m), keys, rotation=60, ha="right", rotation_mode="anchor")
+            ax.set_title(f"head {head}: weights, {n} × {m}", weight="normal")
+            name_columns(ax, spoken(keys))
             below = fig.add_subplot(grid[1, head])
             draw_vectors(below, mixes[head], joined.abs().max().item())
-            below.set_title(f"its mixes, {n} × {mixes[head].shape[1]}")
+            below.set_title(f"its mixes, {n} × {mixes[head].shape[1]}", weight="normal")
             for each in (ax, below):
-                each.set_yticks(range(n), queries if head == 0 else [])
+                each.set_yticks(range(n), spoken(queries) if head == 0 else [])
         last = fig.add_subplot(grid[2, :])
         draw_vectors(last, output, output.abs().max().item())
-        last.set_title(f"joined, {n} × {joined.shape[1]}, times $W^O$: {n} × {output.shape[1]}")
-        last.set_yticks(range(n), queries)
+        last.set_title(f"joined, {n} × {joined.shape[1]}, times the output matrix: "
+                       f"{n} × {output.shape[1]}", weight="normal")
+        last.set_yticks(range(n), spoken(queries))
+        fig.suptitle(title, x=0.01, ha="left")
     return fig
 
 
@@ -55,13 +71,13 @@ def draw_vectors(ax, rows: Tensor, most: float) -> None:
     ax.set_xticks([])
 
 
-def head_losses(losses: Mapping[str, Sequence[int]], total: int) -> Figure:
+def head_losses(losses: Mapping[str, Sequence[int]], total: int, title: str) -> Figure:
     """One row an attention: what each head costs when it is cut alone, then all of them.
 
     `losses` maps an attention's name, as record_attention gives it, to counts among `total`
     sentences: one a head, and last the one with all its heads cut. Cells show the counts, so 0 is
-    none; the costliest single head is framed. Raises ValueError for rows of unequal length or
-    counts outside 0 to `total`.
+    none; the costliest single head is framed. `title` is above all. Raises ValueError for rows of
+    unequal length or counts outside 0 to `total`.
     """
     if len({len(row) for row in losses.values()}) != 1:
         lengths = ", ".join(f"{name} {len(row)}" for name, row in losses.items()) or "no rows"
@@ -75,20 +91,19 @@ def head_losses(losses: Mapping[str, Sequence[int]], total: int) -> Figure:
     heads = alone.shape[1]
     with style():
         fig, (left, right) = figure(
-            2.1 + 0.9 * (heads + 1), 1.3 + 0.55 * len(counts), 1, 2,
-            width_ratios=[heads, 1], sharey=True,
+            1.5 + 0.5 * len(counts), 1, 2, width_ratios=[heads, 1], sharey=True,
+            width=NARROW if heads < 3 else WIDE,
         )
         draw_losses(left, alone, total, range(heads))
         draw_losses(right, together, total, [f"0-{heads - 1}"])
-        left.set_yticks(range(len(counts)), [label(name) for name in losses], fontsize=10)
-        left.set_ylabel("attention")
-        left.set_xlabel("one head cut")
+        left.set_yticks(range(len(counts)), [label(name) for name in losses])
+        left.set_xlabel(f"one head cut: wrong of {total}")
         right.set_xlabel(f"all {heads} cut")
         row, head = np.unravel_index(alone.argmax(), alone.shape)
         left.add_patch(Rectangle(
-            (head - 0.46, row - 0.46), 0.92, 0.92, fill=False, edgecolor=BLUE, linewidth=2.5,
+            (head - 0.46, row - 0.46), 0.92, 0.92, fill=False, edgecolor=VIOLET, linewidth=2.5,
         ))
-        fig.suptitle(f"Wrong of {total} numbers", fontsize=12, x=0.02, ha="left")
+        fig.suptitle(title, x=0.01, ha="left")
     return fig
 
 
@@ -97,11 +112,11 @@ def draw_losses(ax, counts: np.ndarray, total: int, columns: Sequence) -> None:
 
     `columns` are the names under the columns.
     """
-    ax.imshow(counts, cmap="Oranges", vmin=0, vmax=total, aspect="auto")
+    ax.imshow(counts, cmap=CHANGED, vmin=0, vmax=total, aspect="auto")
     for (row, column), count in np.ndenumerate(counts):
         ax.text(
             column, row, f"{count}", ha="center", va="center",
-            color="white" if count > 0.77 * total else "black" if count else GREY,
+            color=INK if count else GREY, weight="bold" if count > total / 3 else "normal",
         )
     ax.set_xticks(range(counts.shape[1]), columns)
     ax.tick_params(length=0)

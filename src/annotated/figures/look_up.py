@@ -10,22 +10,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from annotated.figures.style import BLUE, GREEN, ORANGE, figure, style
+from annotated.figures.style import INK, LINE, ORANGE, VIOLET, figure, style
 
-COLOURS = (BLUE, ORANGE, GREEN, "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
+COLOURS = ("#8f78bd", "#eba368", "#c4b6e0", "#f6d3b4", VIOLET, ORANGE, "#9aa3b0")
 SEEN = 0.15  # a key that never gets as much is drawn among the others
 
 
 def soft_look_up(
     weights: Mapping[str, Float[Tensor, "n m"]], keys: Sequence[str],
-    start: str, end: str,
+    start: str, end: str, above: str,
 ) -> Figure:
     """One panel for each set of weights: whose share of one is how large, as the query slides.
 
     `weights` maps a title to the weights of the same n queries, in their order; `keys` names
-    the m keys, `start` and `end` the first query and the last. Keys that get little in every
-    panel are drawn together. Raises ValueError if there is not one name for each key, or a row
-    is no shares of 1.
+    the m keys, `start` and `end` the first query and the last; `above` is the title of all. Keys
+    that get little in every panel are drawn together. Raises ValueError if there is not one name
+    for each key, or a row is no shares of 1.
     """
     for title, rows in weights.items():
         if rows.shape[1] != len(keys):
@@ -36,14 +36,15 @@ def soft_look_up(
     named = [i for i in range(len(keys)) if most[i] >= SEEN]
     others = [i for i in range(len(keys)) if most[i] < SEEN]
     with style():
-        fig, axes = figure(5.0, 0.5 + 1.9 * len(weights), len(weights), 1, sharex=True)
+        fig, axes = figure(0.9 + 1.9 * len(weights), len(weights), 1, sharex=True)
         for ax, (title, rows) in zip(np.atleast_1d(axes), weights.items()):
             parts = [rows[:, i] for i in named]
             labels = [keys[i] for i in named]
             if others:
                 parts, labels = [*parts, rows[:, others].sum(1)], [*labels, "others"]
             _areas(ax, torch.stack(parts), labels)
-            ax.set_title(title)
+            ax.set_title(title, weight="normal")
+        fig.suptitle(above, x=0.01, ha="left")
         ax.set_xticks([0, 0.5, 1], [start, "half way", end])
         ax.set_xlabel("the query slides")
         for label, side in zip(ax.get_xticklabels(), ("left", "center", "right")):
@@ -54,7 +55,7 @@ def soft_look_up(
 def _areas(ax: Axes, parts: Float[Tensor, "k n"], labels: Sequence[str]) -> None:
     """Shares stacked up to 1, each with its name where it is widest."""
     along = np.linspace(0, 1, parts.shape[1])
-    colours = ["#bdbdbd" if label == "others" else colour
+    colours = [LINE if label == "others" else colour
                for label, colour in zip(labels, cycle(COLOURS))]
     ax.stackplot(along, parts.numpy(), labels=labels, colors=colours, edgecolor="white")
     top = parts.cumsum(0)
@@ -64,6 +65,6 @@ def _areas(ax: Axes, parts: Float[Tensor, "k n"], labels: Sequence[str]) -> None
         if share[place] > 0.13:
             x = min(max(along[place], 0.08), 0.92)
             y = float(top[i, place] - share[place] / 2)
-            ax.text(x, y, label, ha="center", va="center", color="black", bbox=dict(
-                facecolor="white", edgecolor="none", alpha=0.8, pad=1.5))
+            ax.text(x, y, label, ha="center", va="center", color=INK, bbox=dict(
+                facecolor="white", edgecolor="none", alpha=0.75, pad=1.5))
     ax.set(xlim=(0, 1), ylim=(0, 1), yticks=[0, 0.5, 1], ylabel="weight")

@@ -6,14 +6,14 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from annotated.figures.style import ORANGE, SIGNED, VIOLET, figure, style
+from annotated.figures.style import DEEP, SIGNED, VIOLET, figure, name_line, style
 
 
 def positions_map(encoding: Float[Tensor, "n d_model"], title: str) -> Figure:
     """A row for each position, a column for each channel: violet -1, white 0, orange +1."""
     n, d_model = encoding.shape
     with style():
-        fig, ax = figure(6.0, 4.2)
+        fig, ax = figure(4.2)
         ax.imshow(
             encoding.numpy(), cmap=SIGNED, vmin=-1, vmax=1, aspect="auto",
             interpolation="nearest",
@@ -32,15 +32,19 @@ def products_by_offset(
     `products` maps a position to its products at offsets 0, 1, 2 …: its own dots on one line.
     """
     with style():
-        fig, ax = figure(6.0, 3.3)
+        fig, ax = figure(3.6)
         marks = ("o", "x", "+", "s")
-        for (place, line), mark in zip(products.items(), marks, strict=False):
-            ax.plot(line.tolist(), mark, color=VIOLET if mark == "o" else ORANGE,
-                    fillstyle="none", label=f"from position {place}")
+        for place, ((start, line), mark) in enumerate(zip(products.items(), marks, strict=False)):
+            color = VIOLET if mark == "o" else DEEP
+            ax.plot(line.tolist(), mark, color=color, markersize=8, markeredgewidth=1.8,
+                    fillstyle="none", label=f"from position {start}")
+            ax.plot([0.42], [0.93 - 0.12 * place], mark, color=color, transform=ax.transAxes,
+                    markersize=8, markeredgewidth=1.8, fillstyle="none")
+            ax.text(0.45, 0.93 - 0.12 * place, f"from position {start}", color=color,
+                    transform=ax.transAxes, va="center")
         ax.set(xlabel="k places further on", ylabel="dot product")
         ax.set_ylim(0)
         ax.set_title(title)
-        ax.legend()
     return fig
 
 
@@ -52,14 +56,11 @@ def changed_by_shift(
     `changed` maps a side to shift → translations changed; two sides.
     """
     with style():
-        fig, ax = figure(6.0, 3.3)
-        looks = zip(changed.items(), ((ORANGE, "-"), (VIOLET, "--")), strict=True)
+        fig, ax = figure(3.6)
+        looks = zip(changed.items(), ((DEEP, "-"), (VIOLET, "--")), strict=True)
         for (side, counts), (color, dash) in looks:
             ax.plot([*counts], [*counts.values()], dash, marker="o", color=color, linewidth=2.5)
-            ax.annotate(
-                side, ([*counts][-1], [*counts.values()][-1]), color=color, xytext=(-4, 8),
-                textcoords="offset points", ha="right",
-            )
+            name_line(ax, [*counts][-1], [*counts.values()][-1], side, color)
         ax.set(xlabel="first position, in place of 0", ylabel=f"changed of {total}",
                ylim=(-0.04 * total, 1.12 * total))
         ax.set_title(title)

@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from annotated.figures.style import GREY, ORANGE, VIOLET, figure, style
-
-PALE = {VIOLET: "#e4dcf3", ORANGE: "#fbe3cf", GREY: "#f2f2f2"}
+from annotated.figures.style import DEEP, GREY, PALE, VIOLET, figure, name_line, style
 
 
 def readings(
@@ -25,23 +23,23 @@ def readings(
             lengths = f"{len(row)} pieces, {len(read)} read, {len(says)} said"
             raise ValueError(f"{name} names {lengths}")
     with style():
-        fig, ax = figure(6.6, 1.3 + 0.42 * len(named))
+        fig, ax = figure(1.4 + 0.44 * len(named))
         for y, row in enumerate(named.values()):
             for x, piece in enumerate(row):
-                color = VIOLET if piece == read[x] else ORANGE if piece == says[x] else GREY
+                color = VIOLET if piece == read[x] else DEEP if piece == says[x] else GREY
                 ax.add_patch(Rectangle((x + 0.03, y + 0.06), 0.94, 0.88, color=PALE[color]))
                 ax.text(x + 0.5, y + 0.5, piece, ha="center", va="center", color=color,
-                        weight="normal" if color == GREY else "bold")
+                        fontsize=12.5)
         ax.set(xlim=(0, len(read)), ylim=(0, len(named)))
         ax.set_yticks([0.5 + y for y in range(len(named))], list(named))
         middle = [0.5 + x for x in range(len(read))]
         ax.set_xticks(middle, read, color=VIOLET)
         above = ax.secondary_xaxis("top")
-        above.set_xticks(middle, [f"→ {piece}" for piece in says], color=ORANGE)
+        above.set_xticks(middle, [f"→ {piece}" for piece in says], color=DEEP)
         for side in (ax, above):
             side.tick_params(length=0)
             side.spines[:].set_visible(False)
-        fig.suptitle(title, fontsize=12, x=0.02, ha="left")
+        fig.suptitle(title, x=0.01, ha="left")
     return fig
 
 
@@ -56,13 +54,17 @@ def shares_on_the_way(
     if [*current] != [*following]:
         raise ValueError(f"places are {[*current]} and {[*following]}; expected the same")
     with style():
-        fig, ax = figure(6.0, 3.3)
+        fig, ax = figure(3.6)
         for shares, color, dash, name in (
-            (current, VIOLET, "-", "the piece read"), (following, ORANGE, "--", "the piece to say"),
+            (current, VIOLET, "-", "the piece read"), (following, DEEP, "--", "the piece to say"),
         ):
             ax.plot([*shares.values()], dash, marker="o", color=color, linewidth=2.5, label=name)
+            values = [*shares.values()]
+            falls = values[0] > values[-1]  # named where its line leaves room
+            at = next((i for i, x in enumerate(values) if (x < 0.8) == falls), 0)
+            place = dict(xytext=(12, 4)) if falls else dict(xytext=(-12, 0), ha="right")
+            name_line(ax, at, values[at], name, color, **place)
         ax.set_xticks(range(len(current)), [name.replace(" ", "\n", 1) for name in current])
         ax.set(ylim=(-0.04, 1.04), yticks=[0, 0.5, 1], ylabel="share of vectors")
         ax.set_title(title)
-        ax.legend(loc="center left")
     return fig

@@ -1,40 +1,40 @@
 """§5.4: how sure models are of the right piece."""
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import RED, THREE, figure, style
+from annotated.figures.style import DEEP, VIOLET, figure, name_line, style
 
 
 def probability_of_right(
-    shares: Mapping[str, Sequence[float]], ceilings: Mapping[str, float], start: float = 0.0
+    shares: Mapping[str, Sequence[float]], ceilings: Mapping[str, float], title: str,
+    start: float = 0.0,
 ) -> Figure:
     """One histogram a model: share of predictions by probability of the right piece.
 
     `shares` are those of equal bins from 0 to 1 and add up to 1. A model in
-    `ceilings` has a line at the most that its training rewards. Probabilities
-    below `start` are not drawn.
+    `ceilings` has a line at the most that its training rewards. `title` is above
+    all; all have one scale. Probabilities below `start` are not drawn.
     """
     with style():
-        fig, axes = figure(6.4, 1.2 + 1.7 * len(shares), len(shares), 1, sharex=True, squeeze=False)
-        for ax, (label, heights), color in zip(axes.flat, shares.items(), cycle(THREE)):
+        fig, axes = figure(
+            1.4 + 1.5 * len(shares), len(shares), 1, sharex=True, sharey=True, squeeze=False)
+        for ax, (label, heights) in zip(axes.flat, shares.items()):
             if abs(sum(heights) - 1) > 1e-3:
                 raise ValueError(f"the shares of {label} add up to {sum(heights):.3f}, expected 1")
             width = 1 / len(heights)
             left = [width * i for i in range(len(heights))]
-            ax.bar(left, heights, width, align="edge", color=color, edgecolor="white",
+            ax.bar(left, heights, width, align="edge", color=VIOLET, edgecolor="white",
                    linewidth=0.5)
-            ax.set_title(label)
+            ax.set_title(label, weight="normal")
+            ax.set_ylim(0, 1.05)
             if label in ceilings:
-                ax.axvline(ceilings[label], color=RED, linestyle="--")
-                ax.annotate(
-                    f"ceiling {ceilings[label]:.3f}", (ceilings[label], 0.9), xytext=(-6, 0),
-                    xycoords=("data", "axes fraction"), textcoords="offset points",
-                    ha="right", va="center", color=RED,
-                )
+                ax.axvline(ceilings[label], color=DEEP, linestyle="--")
+                name_line(ax, ceilings[label], 0.85, f"ceiling {ceilings[label]:.3f}", DEEP,
+                          xytext=(-7, 0), ha="right")
         axes[-1, 0].set_xlim(start, 1)
         axes[-1, 0].set_xlabel("probability of the right piece")
-        fig.supylabel("share of predictions", fontsize=11)
+        axes[0, 0].set_ylabel("share")
+        fig.suptitle(title, x=0.01, ha="left")
     return fig

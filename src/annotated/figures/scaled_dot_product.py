@@ -7,10 +7,18 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from annotated.figures.style import BLUE, GREY, ORANGE, SIGNED, figure, style
+from annotated.figures.style import (
+    DEEP,
+    GREY,
+    INK,
+    SIGNED,
+    VIOLET,
+    figure,
+    spoken,
+    style,
+)
 
 
 def projection(
@@ -27,7 +35,7 @@ def projection(
     place = list(pieces).index(piece)
     with style():
         widths = [x.shape[1], *2 * [max(w.shape[1], 0.4 * x.shape[1])]]
-        fig, axes = figure(5.8, 2.5, 1, 3, gridspec_kw={"width_ratios": widths})
+        fig, axes = figure(2.9, 1, 3, gridspec_kw={"width_ratios": widths})
         panels = [("x", x), ("@ W", w), ("= Q", x @ w)]
         for ax, (name, numbers) in zip(axes, panels):
             most = numbers.abs().max().item()
@@ -36,19 +44,19 @@ def projection(
             ax.set(xticks=[], yticks=[])
             if len(numbers) == len(pieces):
                 edges = (-0.5, place - 0.5), numbers.shape[1], 1
-                ax.add_patch(Rectangle(*edges, fill=False, edgecolor=ORANGE, linewidth=2))
-        axes[0].set_yticks(range(len(pieces)), pieces)
+                ax.add_patch(Rectangle(*edges, fill=False, edgecolor=DEEP, linewidth=2))
+        axes[0].set_yticks(range(len(pieces)), spoken(pieces))
         axes[0].tick_params("y", length=0)
-        axes[0].get_yticklabels()[place].set(color=ORANGE, fontweight="bold")
+        axes[0].get_yticklabels()[place].set(color=DEEP, fontweight="bold")
     return fig
 
 
 def one_query(
     scores: Float[Tensor, " m"], scaled: Float[Tensor, " m"],
     weights: Float[Tensor, " m"], values: Float[Tensor, "m d_v"],
-    pieces: Sequence[str], query: str,
+    pieces: Sequence[str], title: str,
 ) -> Figure:
-    """The four stages of attention for one `query`, one panel each.
+    """The four stages of attention for one query, one panel each, under a `title`.
 
     `scores`, then `scaled` by 1/√d_k, then `weights` from the softmax, one
     for each of `pieces`; at last the `values` (m, d_v) that they mix.
@@ -59,14 +67,14 @@ def one_query(
         raise ValueError(f"{len(pieces)} pieces for {len(scores)} scores; expected one each")
     parts = weights[:, None] * values
     with style():
-        fig, axes = figure(5.8, 6.8, 2, 2)
-        fig.suptitle(f"“{query}” asks", x=0.01, ha="left", fontsize=14)
+        fig, axes = figure(7.4, 2, 2)
+        fig.suptitle(title, x=0.01, ha="left")
         low, high = min(scores.min().item(), 0.0), max(scores.max().item(), 0.0)
         room = 0.56 * (high - low)  # for the numbers at the ends of the bars
         stages = [
             ("1  query · key", "score", scores, GREY, (low - room, high + room), 1),
             ("2  divided by √d_k", "score", scaled, GREY, (low - room, high + room), 1),
-            ("3  softmax", "weight", weights, BLUE, (0.0, 1.3), 2),
+            ("3  softmax", "weight", weights, VIOLET, (0.0, 1.3), 2),
         ]
         for ax, (title, axis, numbers, colour, limits, digits) in zip(axes.flat, stages):
             _bars(ax, numbers, colour, limits, digits)
@@ -75,25 +83,23 @@ def one_query(
         ax = axes[1, 1]
         rows = torch.cat([parts, parts.sum(0, keepdim=True)])
         most = rows.abs().max().item()
-        image = ax.imshow(rows.numpy(), cmap=SIGNED, vmin=-most, vmax=most, aspect="auto")
-        ax.axhline(len(parts) - 0.5, color="black", linewidth=1.5)
+        ax.imshow(rows.numpy(), cmap=SIGNED, vmin=-most, vmax=most, aspect="auto")
+        ax.axhline(len(parts) - 0.5, color=INK, linewidth=1.5)
         _name(ax, "4  weighted values", "channel of the value", [*pieces, "sum"])
-        ticks = MaxNLocator(5)
-        fig.colorbar(image, ax=ax, location="bottom", label="weight × value", ticks=ticks)
     return fig
 
 
 def _bars(ax: Axes, numbers: Tensor, colour: str, limits: tuple[float, float], digits: int):
     bars = ax.barh(range(len(numbers)), numbers.tolist(), color=colour)
     labels = [f"{x:.{digits}f}".replace("-", "−") for x in numbers.tolist()]
-    ax.bar_label(bars, labels, padding=3, fontsize=11)
-    ax.axvline(0, color="black", linewidth=0.8)
+    ax.bar_label(bars, labels, padding=3)
+    ax.axvline(0, color=INK, linewidth=0.8)
     ax.set_xlim(limits)
     ax.set_ylim(len(numbers) - 0.5, -0.5)
 
 
 def _name(ax: Axes, title: str, axis: str, rows: Sequence[str]):
-    ax.set_title(title)
+    ax.set_title(title, weight="normal")
     ax.set_xlabel(axis)
-    ax.set_yticks(range(len(rows)), rows)
+    ax.set_yticks(range(len(rows)), spoken(rows))
     ax.tick_params("y", length=0)

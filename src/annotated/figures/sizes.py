@@ -5,9 +5,16 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import COLORS, GREY, THREE, figure, style
-
-MARKERS = ("o", "^", "s")
+from annotated.figures.style import (
+    COLORS,
+    DASHES,
+    GREY,
+    MARKERS,
+    figure,
+    name_line,
+    number,
+    style,
+)
 
 
 class Point(NamedTuple):
@@ -28,9 +35,9 @@ def by_parameters(
     and what is written there.
     """
     with style():
-        fig, ax = figure(6.4, 3.6)
+        fig, ax = figure(4.2)
         for place, (label, points) in enumerate(groups.items()):
-            color, marker = THREE[place % 3], MARKERS[place % 3]
+            color, marker = COLORS[place % 4], MARKERS[place % 4]
             aside = 1.03 ** (place - (len(groups) - 1) / 2)  # sizes of equal numbers, side by side
             for point in points:
                 x = point.parameters * aside
@@ -39,11 +46,13 @@ def by_parameters(
                     len(point.shares) * [x], point.shares, marker, color=color, markersize=6,
                     fillstyle="none", label=label if point is points[0] else None,
                 )
+            last = max(points, key=lambda point: point.parameters)
+            name_line(ax, last.parameters * aside, min(last.shares), label, color, xytext=(9, 0))
         if bar is not None:
             ax.axhline(bar, color=GREY, linestyle="--", linewidth=1)
             ax.annotate(
-                f"the bar, {bar:.0%}", (0, bar), xycoords=("axes fraction", "data"),
-                xytext=(4, 3), textcoords="offset points", color=GREY,
+                f"the bar, {bar:.0%}", (0.62, bar), xycoords=("axes fraction", "data"),
+                xytext=(0, -5), textcoords="offset points", color=GREY, va="top",
             )
         if marked is not None:
             ax.axvline(marked[0], color=GREY, linestyle=":", linewidth=1)
@@ -53,38 +62,42 @@ def by_parameters(
             )
         ax.set_xscale("log")
         ticks = [50_000, 100_000, 200_000, 500_000, 1_000_000]
-        ax.set_xticks(ticks, [f"{tick:,}".replace(",", " ") for tick in ticks])
+        ax.set_xticks(ticks, [number(tick) for tick in ticks])
         ax.minorticks_off()
         ax.margins(x=0.08)
         ax.yaxis.set_major_formatter("{x:.1%}" if bar else "{x:.0%}")
         ax.set_xlabel("parameters")
         ax.set_ylabel(ylabel)
         ax.set_title(title)
-        ax.legend()
     return fig
 
 
-def heads_sorted(panels: Mapping[str, Mapping[str, Sequence[Sequence[int]]]]) -> Figure:
+def heads_sorted(
+    panels: Mapping[str, Mapping[str, Sequence[Sequence[int]]]], above: str
+) -> Figure:
     """What each head is worth, the most first: a panel for each number of heads.
 
     `panels` is title → label → runs, a run being the translations that each head's cut changes,
-    sorted. A label has its colour in all panels; thin lines are its runs, the thick one their mean.
+    sorted. A label has its colour in all panels; thin lines are its runs, the thick one their mean,
+    named at the head where the lines lie furthest apart. `above` is the title of all.
     """
     labels = list(dict.fromkeys(label for lines in panels.values() for label in lines))
     with style():
-        fig, axes = figure(6.4, 0.8 + 1.7 * len(panels), len(panels), sharey=True, squeeze=False)
+        fig, axes = figure(1.4 + 2.0 * len(panels), len(panels), sharey=True, squeeze=False)
         for ax, (title, lines) in zip(axes.flat, panels.items(), strict=True):
             for label, runs in lines.items():
-                color = COLORS[labels.index(label) % len(COLORS)]
+                color = COLORS[labels.index(label) % 4]
                 ranks = range(len(runs[0]))
                 for run in runs:
                     ax.plot(ranks, run, color=color, linewidth=0.7, alpha=0.6)
                 mean = [sum(column) / len(column) for column in zip(*runs, strict=True)]
-                ax.plot(ranks, mean, ".-", color=color, linewidth=2, label=label)
-            ax.set_title(title)
+                dash = DASHES[labels.index(label) % 4]
+                ax.plot(ranks, mean, dash, color=color, linewidth=2.5, label=label)
+            ax.set_title(title, weight="normal")
             ax.set_ylim(bottom=0)
             ax.set_xticks(range(0, len(ranks), 1 if len(ranks) < 13 else 4))
-            ax.legend(ncols=2)
+            ax.legend(handlelength=2.6)
         axes[-1, 0].set_xlabel("head, the most needed first")
-        fig.supylabel("translations changed", fontsize=11)
+        axes[0, 0].set_ylabel("translations changed")
+        fig.suptitle(above, x=0.01, ha="left")
     return fig

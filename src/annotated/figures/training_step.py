@@ -9,9 +9,20 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import Tensor
 
-from annotated.figures.style import BLUE, GREY, ORANGE, figure, style
+from annotated.figures.style import (
+    FAINT,
+    GREY,
+    INK,
+    LINE,
+    ORANGE,
+    PALE,
+    VIOLET,
+    figure,
+    style,
+)
 
-SEEN, HIDDEN, EDGE = "#d3e5f2", "#f0f0f0", "#bdbdbd"
+SEEN, HIDDEN, EDGE = PALE[VIOLET], FAINT, LINE
+WORD = 12.5  # points
 HEIGHT = 0.8  # of a cell; its width is 1
 
 
@@ -34,7 +45,7 @@ def training_step(
     columns = 1 + max(len(pieces), len(said))
     with style():
         fig, (top, middle, below) = figure(
-            1.08 * columns + 0.6, 2.7 + 0.36 * len(pieces) + 0.56 * len(said), 3, 1,
+            3.4 + 0.4 * len(pieces) + 0.62 * len(said), 3, 1,
             height_ratios=[len(pieces) * HEIGHT, 3.6, len(said) * 1.3],
         )
         _training(top, pieces, sees.numpy())
@@ -73,17 +84,17 @@ def _training(ax: Axes, pieces: Sequence[str], sees: np.ndarray) -> None:
 
 def _losses(ax: Axes, before: np.ndarray, after: np.ndarray) -> None:
     """Under each prediction's piece its loss before and after the update."""
-    for side, color, probabilities in ((-0.2, GREY, before), (0.2, BLUE, after)):
+    for side, color, probabilities in ((-0.2, GREY, before), (0.2, VIOLET, after)):
         places = np.arange(1, 1 + len(probabilities)) + side
         bars = ax.bar(places, -np.log(probabilities), 0.36, color=color)
-        ax.bar_label(bars, fmt="%.1f", fontsize=10, padding=1)
+        ax.bar_label(bars, fmt="%.1f", fontsize=WORD, padding=1)
     shares = [
         f"{100 * p:.2g} % →\n{100 * q:.2g} %" for p, q in zip(before, after, strict=True)
     ]
-    ax.set_xticks(range(1, 1 + len(before)), shares, fontsize=10)
+    ax.set_xticks(range(1, 1 + len(before)), shares, fontsize=WORD)
     ax.text(0.45, -0.03, "probability", transform=ax.get_xaxis_transform(), ha="right", va="top")
     mean = [-np.log(p).mean() for p in (before, after)]
-    lines = ("mean", "black"), (f"{mean[0]:.1f} before", GREY), (f"{mean[1]:.1f} after", BLUE)
+    lines = ("mean", INK), (f"{mean[0]:.1f} before", GREY), (f"{mean[1]:.1f} after", VIOLET)
     for y, (line, color) in zip((0.68, 0.5, 0.32), lines, strict=True):
         ax.text(0.45, y, line, color=color, ha="right", va="center",
                 transform=ax.get_xaxis_transform())
@@ -121,7 +132,7 @@ def _cell(ax: Axes, x: int, y: float, piece: str, **look) -> None:
     ax.add_patch(Rectangle(
         (x - 0.48, y - HEIGHT / 2 + 0.03), 0.96, HEIGHT - 0.06, edgecolor=EDGE, **look
     ))
-    ax.text(x, y, piece, ha="center", va="center", fontsize=10)
+    ax.text(x, y, piece, ha="center", va="center", fontsize=WORD)
 
 
 def _say(ax: Axes, x: int, y: float, piece: str) -> None:
@@ -130,4 +141,4 @@ def _say(ax: Axes, x: int, y: float, piece: str) -> None:
         (x - 0.46, y - HEIGHT / 2 + 0.05), 0.92, HEIGHT - 0.1,
         facecolor="white", edgecolor=ORANGE, linewidth=2,
     ))
-    ax.text(x, y, piece, ha="center", va="center", fontsize=10)
+    ax.text(x, y, piece, ha="center", va="center", fontsize=WORD)

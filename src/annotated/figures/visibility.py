@@ -1,15 +1,25 @@
 """§3.1: who may see whom, as grids of filled and empty cells."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import NamedTuple
 
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from annotated.figures.style import BLUE, figure, says_beside, style
+from annotated.figures.style import (
+    GREY,
+    VIOLET,
+    figure,
+    name_columns,
+    says_beside,
+    spoken,
+    style,
+)
 
-SEEN = ListedColormap(["white", BLUE])
+CELL = 0.3  # inches
+SEEN = ListedColormap(["white", VIOLET])
 
 
 class Grid(NamedTuple):
@@ -28,11 +38,11 @@ class Grid(NamedTuple):
     says: Sequence[str] = ()
 
 
-def visibility_grids(grids: Sequence[Grid], columns: int = 2) -> Figure:
+def visibility_grids(grids: Sequence[Grid], title: str = "", columns: int = 2) -> Figure:
     """One grid each: a row an output, a column an input, filled where it is seen.
 
     A cell is empty only where `seen` is exactly 0, however faint the others
-    are. All cells of the figure have one size. Raises ValueError if the names
+    are. All cells of the figure have one size; `title` is above all. Raises ValueError if the names
     of a grid are not as many as its rows and columns.
     """
     for grid in grids:
@@ -43,13 +53,12 @@ def visibility_grids(grids: Sequence[Grid], columns: int = 2) -> Figure:
             raise ValueError(f"{grid.title} says {len(grid.says)}; expected {len(grid.outputs)}")
     rows = -(-len(grids) // columns)
     wide = max(len(grid.inputs) for grid in grids)
-    beside = 0.9 * any(grid.says for grid in grids)
     high = [max(len(grid.outputs) for grid in grids[row * columns:][:columns])
             for row in range(rows)]
     with style():
         fig, axes = figure(
-            columns * (0.26 * wide + 1.25 + beside), sum(0.26 * n + 1.55 for n in high),
-            rows, columns, squeeze=False, height_ratios=high,
+            sum(CELL * n + 1.75 for n in high) + 0.3 * bool(title), rows, columns, squeeze=False,
+            height_ratios=high,
         )
         for ax in axes.flat[len(grids):]:
             ax.axis("off")
@@ -60,21 +69,25 @@ def visibility_grids(grids: Sequence[Grid], columns: int = 2) -> Figure:
             ax.set_ylim(high[number // columns], 0)
             if grid.says:
                 says_beside(ax, [0.5 + i for i in range(len(grid.says))], grid.says)
+        if title:
+            fig.suptitle(title, x=0.01, ha="left")
     return fig
 
 
 def draw(ax, grid: Grid) -> None:
     """One grid in the upper left of its axes, with lines between the cells."""
     ax.pcolormesh(
-        (grid.seen != 0).numpy(), cmap=SEEN, vmin=0, vmax=1, edgecolors="#9a9a9a", linewidth=0.8,
+        (grid.seen != 0).numpy(), cmap=SEEN, vmin=0, vmax=1, edgecolors="#8a94a3", linewidth=0.8,
     )
     ax.set_aspect("equal", anchor="NW")
     middle = [0.5 + i for i in range(max(grid.seen.shape))]
-    names = dict(rotation=60, ha="right", rotation_mode="anchor")
-    ax.set_xticks(middle[: len(grid.inputs)], grid.inputs, **names)
-    ax.set_yticks(middle[: len(grid.outputs)], grid.outputs)
+    name_columns(ax, spoken(grid.inputs), middle[: len(grid.inputs)])
+    ax.set_yticks(middle[: len(grid.outputs)], spoken(grid.outputs))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.set_xlabel(grid.input, loc="left")
-    ax.set_ylabel(grid.output, loc="top")
-    ax.set_title(grid.title, weight="bold")
+    ax.set_xlabel(grid.input, loc="left", color=GREY)
+    ax.annotate(
+        "\n".join(wrap(grid.output, 11)), (0, 1), xycoords="axes fraction", xytext=(-6, 5),
+        textcoords="offset points", ha="right", va="bottom", color=GREY,
+    )
+    ax.set_title(grid.title)
