@@ -1,10 +1,43 @@
-"""Every test leaves no figure open behind it."""
+"""Every figure that a test draws can be read on a phone, has one of two widths and is whole."""
 
 import matplotlib.pyplot as plt
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from annotated.figures import style
+
+drawn, letters = [], style.letters
+
+
+@pytest.fixture(scope="session", autouse=True)
+def noted():
+    """`style()` measures the letters of each figure that it finishes: here it is also kept."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(style, "letters", lambda fig: drawn.append(fig) or letters(fig))
+    yield
+    patch.undo()
 
 
 @pytest.fixture(autouse=True)
-def closed():
+def whole_and_legible():
     yield
+    figures = drawn.copy()
+    drawn.clear()
     plt.close("all")
+    for fig in figures:
+        assert round(fig.get_figwidth(), 2) in (style.WIDE, style.NARROW)
+        assert letters(fig) >= 9
+        assert fig.get_facecolor() == (0, 0, 0, 0) and fig.dpi == 100
+        FigureCanvasAgg(fig).draw()
+        for text in words(fig):
+            if text.get_visible() and text.get_text().strip():
+                box = text.get_window_extent()
+                cut = (min(box.x0, box.y0) < -1 or box.x1 > fig.bbox.x1 + 1
+                       or box.y1 > fig.bbox.y1 + 1)
+                assert not cut, f"{text.get_text()!r} is cut off"
+
+
+def words(fig):
+    """All but the labels of ticks, for which the layout makes room."""
+    of_axes = ([*ax.texts, ax.xaxis.label, ax.yaxis.label, ax._left_title] for ax in fig.axes)
+    return [text for texts in (fig.texts, *of_axes) for text in texts]

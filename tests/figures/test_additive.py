@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from annotated.benchmark import attention
-from annotated.figures.additive import LINES, additive_costs
+from annotated.figures.additive import NAMES, additive_costs
 from annotated.jobs import Job
 
 LENGTHS = (3, 7, 13)
@@ -22,7 +22,7 @@ def record():
 
 @pytest.fixture
 def axes(record):
-    fig = additive_costs(record)
+    fig = additive_costs(record, "It costs more")
     fig.canvas.draw()
     yield fig.axes
     plt.close(fig)
@@ -39,15 +39,15 @@ def value(record, table, column, function, length):
 def test_lines_are_medians_and_bytes_of_the_record(axes, record):
     drawn = (axes[0], "times", "ms", 1), (axes[1], "memory", "kept_bytes", 1e6)
     for ax, table, column, unit in drawn:
-        assert [line.get_label() for line in ax.lines] == [look[0] for look in LINES.values()]
-        for name, line in zip(LINES, ax.lines):
+        assert [line.get_label() for line in ax.lines] == [*NAMES.values()]
+        for name, line in zip(NAMES, ax.lines):
             assert list(line.get_xdata()) == list(LENGTHS)
             expected = [value(record, table, column, name, n) / unit for n in LENGTHS]
             assert list(line.get_ydata()) == pytest.approx(expected)
 
 
 def test_bands_reach_from_quartile_to_quartile(axes, record):
-    for name, band in zip(LINES, axes[0].collections):
+    for name, band in zip(NAMES, axes[0].collections):
         edges = band.get_paths()[0].vertices
         for n in LENGTHS:
             ys = edges[edges[:, 0] == n][:, 1]
@@ -60,5 +60,6 @@ def test_axes_are_logarithmic_and_named(axes):
         assert ax.get_xscale() == ax.get_yscale() == "log" and ax.get_title("left")
     assert axes[1].get_xlabel() == "length n = m"
     assert [t.get_text() for t in axes[1].get_xticklabels()] == [str(n) for n in LENGTHS]
-    labels = [text.get_text() for text in axes[0].get_legend().get_texts()]
-    assert labels == [look[0] for look in LINES.values()]
+    for ax in axes:
+        assert {text.get_text() for text in ax.texts} == {*NAMES.values()}
+    assert axes[0].figure.get_suptitle() == "It costs more"

@@ -63,18 +63,6 @@ def test_exactly_the_masked_cells_are_hatched(draw, maps):
     assert not lower.patches
 
 
-def test_it_fits_a_page_and_stands_on_white(draw, maps):
-    fig = draw(maps)
-    assert fig.get_size_inches().max() <= 7
-    assert fig.get_facecolor() == (1, 1, 1, 1)
-    fig.canvas.draw()
-    box, (width, height) = fig.get_tightbbox(), fig.get_size_inches()
-    assert box.x0 >= 0
-    assert box.y0 >= 0
-    assert box.x1 <= width
-    assert box.y1 <= height
-
-
 @pytest.mark.parametrize("name", ["encoder", "decoder", "cross"])
 def test_a_map_that_does_not_fit_its_names_is_named(draw, maps, name):
     maps[name] = maps[name][:-1]

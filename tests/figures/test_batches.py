@@ -1,4 +1,4 @@
-"""Batches are drawn to scale: as much blue as tokens, as much red as padding."""
+"""Batches are drawn to scale: as much violet as tokens, as much grey as padding."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
 from annotated.data.batches import padding_of, token_batches
-from annotated.figures.batches import GAP, learning_by_batches, packed, packed_batches
-from annotated.figures.style import BLUE, RED
+from annotated.figures.batches import (
+    GAP,
+    PADDING,
+    TOKEN,
+    learning_by_batches,
+    packed,
+    packed_batches,
+)
 
 sides = st.lists(st.just(5), max_size=11)
 corpora = st.lists(st.tuples(sides, sides), min_size=1, max_size=37)
@@ -23,24 +29,24 @@ def close():
 
 
 def count(picture, color):
-    return int((picture == to_rgb(color)).all(-1).sum())
+    return int((picture == (*to_rgb(color), 1)).all(-1).sum())
 
 
 @given(corpora, st.integers(12, 97), st.sampled_from([0, 1]))
-def test_the_share_of_red_is_the_waste(pairs, budget, side):
+def test_the_share_of_grey_is_the_waste(pairs, budget, side):
     batches = list(token_batches(pairs, budget, 0))
     picture = packed(batches, side)
-    red, blue = count(picture, RED), count(picture, BLUE)
-    assert blue == sum(1 + len(pair[side]) for pair in pairs)
-    assert red / (red + blue) == pytest.approx(padding_of(batches)[side])
+    grey, violet = count(picture, PADDING), count(picture, TOKEN)
+    assert violet == sum(1 + len(pair[side]) for pair in pairs)
+    assert grey / (grey + violet) == pytest.approx(padding_of(batches)[side])
 
 
 def test_rectangles_stand_apart_on_one_line_with_the_longest_row_at_the_bottom():
     batches = [[([5], [5]), ([5] * 3, [5])], [([5] * 2, [5])]]
-    colors = {to_rgb(BLUE): "b", to_rgb(RED): "r", (1.0, 1.0, 1.0): "."}
+    colors = {(*to_rgb(TOKEN), 1): "t", (*to_rgb(PADDING), 1): "p", (0, 0, 0, 0): "."}
     picture = packed(batches, 0)
     rows = ["".join(colors[tuple(cell)] for cell in row) for row in picture]
-    assert rows == ["bbbb" + "." * GAP + "bbb", "bbrr" + "." * GAP + "..."]
+    assert rows == ["tttt" + "." * GAP + "ttt", "ttpp" + "." * GAP + "..."]
 
 
 def test_all_panels_have_one_scale_and_their_titles():
@@ -48,7 +54,7 @@ def test_all_panels_have_one_scale_and_their_titles():
         "one way": list(token_batches(PAIRS, 97, 0)),
         "another": list(token_batches(PAIRS, 31, 0)),
     }
-    axes = packed_batches(ways, side=1).axes
+    axes = packed_batches(ways, "Found", side=1).axes
     assert [ax.get_title(loc="left") for ax in axes] == list(ways)
     assert axes[0].get_xlim() == axes[1].get_xlim() and axes[0].get_ylim() == axes[1].get_ylim()
     for ax, batches in zip(axes, ways.values(), strict=True):
@@ -64,7 +70,7 @@ def test_a_thick_line_is_the_mean_of_the_thin_ones():
         "alike": [{25: 0.0, 50: 0.25}, {25: 0.5, 50: 0.75}],
         "random": [{25: 0.25, 50: 1.0}, {25: 0.75, 50: 1.0}],
     }
-    (ax,) = learning_by_batches(curves).axes
+    (ax,) = learning_by_batches(curves, "Found").axes
     drawn = {
         line.get_label(): line.get_ydata() for line in ax.lines if line.get_label() in curves
     }
@@ -72,6 +78,6 @@ def test_a_thick_line_is_the_mean_of_the_thin_ones():
         "alike": [0.25, 0.5], "random": [0.5, 1.0],
     }
     assert len(ax.lines) == 6 and len({line.get_color() for line in ax.lines}) == 2
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(curves)
+    assert {text.get_text() for text in ax.texts} == set(curves)
     low, high = ax.get_ylim()
     assert low < 0 and high > 1

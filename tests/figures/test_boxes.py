@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from annotated.figures.boxes import Ink, spread
+from annotated.figures.boxes import Ink, inches, spread
 
 
 @pytest.fixture
@@ -14,12 +14,13 @@ def ax():
     plt.close(fig)
 
 
-def test_a_unit_of_the_sheet_is_an_inch(ax):
+def test_a_sheet_fills_the_width_that_the_figure_has(ax):
+    ax.figure.set_size_inches(6.0, 1.0)
     spread(ax.figure, ax, 3.0, 5.0)
     ax.figure.canvas.draw()
-    assert tuple(ax.figure.get_size_inches()) == (3.0, 5.0)
+    assert tuple(ax.figure.get_size_inches()) == (6.0, 10.0)
     corners = ax.transData.transform([(0, 0), (3.0, 5.0)]) / ax.figure.dpi
-    assert corners.ravel().tolist() == pytest.approx([0, 0, 3.0, 5.0])
+    assert corners.ravel().tolist() == pytest.approx([0, 0, 6.0, 10.0])
     assert not ax.axison
 
 
@@ -46,3 +47,11 @@ def test_lines_lie_behind_boxes_heads_on_them_and_words_on_all(ax):
     ink.arrow((0, 0), (1, 1))
     box, head = ax.patches
     assert ax.lines[0].zorder < box.zorder < head.zorder < ax.texts[0].zorder
+
+
+def test_words_are_as_wide_as_they_are_drawn(ax):
+    ax.figure.canvas.draw()
+    for words, size, weight in (("undvierzig", 13, "normal"), ("sechs", 19, "bold")):
+        text = ax.text(0, 0, words, fontsize=size, weight=weight, family="DejaVu Sans")
+        assert inches(words, size, weight) * ax.figure.dpi == pytest.approx(
+            text.get_window_extent().width, rel=0.03)

@@ -7,7 +7,7 @@ from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from annotated.figures.decoding import BAR, READ, REST, decoding_loop, percent
-from annotated.figures.style import BLUE, GREY, ORANGE
+from annotated.figures.style import GREY, ORANGE, VIOLET
 
 NAMES = ["PAD", "BOS", "EOS", "␣ein", "und", "zwan", "zig"]
 SHARES = torch.tensor([
@@ -49,19 +49,19 @@ def test_the_bars_of_a_call_are_its_distribution(draw, top):
         lengths, colors = zip(*drawn[call * each : (call + 1) * each], strict=True)
         assert list(lengths[:top]) == pytest.approx(shares.sort(descending=True)[0][:top].tolist())
         assert sum(lengths) == pytest.approx(1)
-        expected = [BLUE, *[GREY] * (top - 1), REST][:each]
+        expected = [VIOLET, *[GREY] * (top - 1), REST][:each]
         assert all(map(same_color, colors, expected))
 
 
 def test_each_call_reads_what_the_calls_before_it_found_likeliest(draw):
     ax = draw(SHARES, NAMES, 2)
     assert lines(ax) == [
-        ["step 0", "reads", "BOS"],
+        ["step 0", "reads", "start (BOS)"],
         ["␣ein", "60.0 %"], ["zwan", "20.0 %"], ["5 others", "20.0 %"],
-        ["step 1", "reads", "BOS", "␣ein"],
+        ["step 1", "reads", "start (BOS)", "␣ein"],
         ["und", "93.0 %"], ["zwan", "5.0 %"], ["5 others", "2.0 %"],
-        ["step 2", "reads", "BOS", "␣ein", "und"],
-        ["EOS", "40.0 %"], ["zwan", "16.0 %"], ["5 others", "44.0 %"],
+        ["step 2", "reads", "start (BOS)", "␣ein", "und"],
+        ["end (EOS)", "40.0 %"], ["zwan", "16.0 %"], ["5 others", "44.0 %"],
     ]
 
 
@@ -72,7 +72,7 @@ def test_an_arrow_leads_from_each_likeliest_piece_to_the_call_that_reads_it_firs
     assert len(boxes) == 1 + 2 + 3 and all(same_color(b.get_facecolor(), READ) for b in boxes)
     arrows = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
     assert len(new) == len(arrows) == len(ax.lines) == 2
-    likeliest = [p for p in ax.patches if same_color(p.get_facecolor(), BLUE)]
+    likeliest = [p for p in ax.patches if same_color(p.get_facecolor(), VIOLET)]
     for box, arrow, path, bar in zip(new, arrows, ax.lines, likeliest, strict=False):
         (x, y), (end, _) = arrow._posA_posB
         assert end == pytest.approx(box.get_x() + box.get_width(), abs=0.05) and end < x
@@ -81,7 +81,7 @@ def test_an_arrow_leads_from_each_likeliest_piece_to_the_call_that_reads_it_firs
         assert path.get_ydata()[0] == pytest.approx(bar.get_y() + bar.get_height() / 2)
 
 
-@pytest.mark.parametrize("sizes", [(3, 3, 4, 3), (1, 20, 3, 3), (1, 1, 1, 1), (30, 30, 30, 30)])
+@pytest.mark.parametrize("sizes", [(3, 3, 4, 3), (1, 10, 3, 3), (1, 1, 1, 1)])
 def test_nothing_overlaps_and_nothing_is_cut_off(draw, sizes):
     names = ["w" * size for size in sizes]
     shares = torch.tensor([[0.97, 0.01, 0.01, 0.01], [0.1, 0.7, 0.1, 0.1], [0.2, 0.2, 0.5, 0.1]])
@@ -120,3 +120,8 @@ def test_small_shares_keep_their_digits(share, text):
 def test_what_does_not_fit_is_refused(shares, names, top, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         decoding_loop(shares, names, top)
+
+
+def test_pieces_wider_than_a_page_are_refused():
+    with pytest.raises(ValueError, match=r"the pieces take \d+\.\d inches, more than"):
+        decoding_loop(SHARES, [name + "w" * 50 for name in NAMES])

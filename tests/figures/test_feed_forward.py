@@ -38,4 +38,4 @@ def test_lines_are_the_formula_and_dots_what_was_counted():
     assert list(ax.lines[4].get_xdata()) == [5, 5]
     assert ax.get_xscale() == ax.get_yscale() == "log"
     assert ax.lines[0].get_linestyle() != ax.lines[2].get_linestyle()
-    assert [t.get_text() for t in ax.texts] == ["one", "two", "n = 5"]
+    assert [t.get_text() for t in ax.texts] == ["n = 5", "two", "one"]

@@ -12,7 +12,7 @@ RATES = {
 
 @pytest.fixture
 def rate():
-    return schedules(RATES)
+    return schedules(RATES, "Found")
 
 
 def points(line):
@@ -34,7 +34,9 @@ class TestSchedules:
         ax = rate.axes[0]
         marks = [points(line) for line in ax.lines if line.get_marker() == "o"]
         assert marks == [[(7, pytest.approx(7.0))], [(1013, 4.0)]]
-        assert texts(ax.texts) == ["step 7: 7.00", "step 1 013: 4.00"]
+        assert texts(ax.texts) == [
+            "step 7: 7.00", "step 1 013: 4.00", "small", "large",
+        ]
 
     def test_both_axes_begin_at_zero(self, rate):
         assert rate.axes[0].get_xlim()[0] == 0
@@ -44,9 +46,3 @@ class TestSchedules:
         drawn = [line for line in rate.axes[0].lines if line.get_marker() != "o"]
         assert len({line.get_color() for line in drawn}) == 2
         assert len({line.get_linestyle() for line in drawn}) == 2
-
-
-def test_it_fits_a_phone_and_stands_on_white(rate):
-    assert rate.get_size_inches()[0] <= 7
-    assert rate.dpi == 100
-    assert rate.get_facecolor() == (1, 1, 1, 1)

@@ -11,17 +11,17 @@ def test_the_map_is_the_encoding_on_one_signed_scale():
     (ax,) = positions_map(table, "t").axes
     (image,) = ax.images
     assert torch.equal(torch.tensor(image.get_array()), table)
-    assert image.get_clim() == (-1, 1) and image.get_cmap().name == "PuOr_r"
+    assert image.get_clim() == (-1, 1) and image.get_cmap().name == "signed"
     assert ax.get_xlabel() == "channel, 0 to 21"
 
 
 def test_products_of_each_position_have_their_own_mark():
     products = {3: torch.tensor([2.0, 1.0]), 11: torch.tensor([2.0, 0.5])}
     (ax,) = products_by_offset(products, "t").axes
-    assert [list(line.get_ydata()) for line in ax.lines] == [[2.0, 1.0], [2.0, 0.5]]
-    first, second = ax.lines
+    first, _, second, _ = ax.lines  # each with its mark beside its name
+    assert [list(line.get_ydata()) for line in (first, second)] == [[2.0, 1.0], [2.0, 0.5]]
     assert first.get_marker() != second.get_marker() and first.get_linestyle() == "None"
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    labels = [text.get_text() for text in ax.texts]
     assert labels == ["from position 3", "from position 11"]
 
 

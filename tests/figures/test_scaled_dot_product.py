@@ -10,6 +10,7 @@ from annotated.figures.scaled_dot_product import one_query, projection
 from annotated.model import scaled_dot_product_attention
 
 PIECES = ["three", "hundred", "and", "-", "two"]
+SPOKEN = ["three", "hundred", "and", "hyphen", "two"]
 M, D_K, D_V = len(PIECES), 7, 3
 
 
@@ -25,7 +26,7 @@ def numbers():
 
 @pytest.fixture
 def drawn(numbers):
-    fig = one_query(*numbers[3:], numbers[2], PIECES, "and")
+    fig = one_query(*numbers[3:], numbers[2], PIECES, "“and” asks")
     fig.canvas.draw()
     yield fig
     plt.close(fig)
@@ -38,7 +39,7 @@ def widths(ax):
 def test_bars_are_scores_scaled_scores_and_weights(drawn, numbers):
     for ax, stage in zip(drawn.axes, numbers[3:], strict=False):
         torch.testing.assert_close(widths(ax), stage.tolist())
-        assert [t.get_text() for t in ax.get_yticklabels()] == PIECES
+        assert [t.get_text() for t in ax.get_yticklabels()] == SPOKEN
         bottom, top = ax.get_ylim()
         assert bottom > top, "the first piece stands on top"
 
@@ -54,7 +55,7 @@ def test_rows_of_the_mix_add_up_to_the_output_of_attention(drawn, numbers):
     assert image.shape == (M + 1, D_V)
     torch.testing.assert_close(image[:-1], weights[0, :, None] * v)
     torch.testing.assert_close(image[-1], output[0])
-    assert [t.get_text() for t in drawn.axes[3].get_yticklabels()] == [*PIECES, "sum"]
+    assert [t.get_text() for t in drawn.axes[3].get_yticklabels()] == [*SPOKEN, "sum"]
 
 
 def test_the_colours_reach_both_ways_as_far_as_the_largest_number(drawn):
@@ -84,7 +85,7 @@ def test_numbers_stay_inside_their_panels(drawn):
 
 def test_scores_of_one_sign_keep_zero_in_sight(numbers):
     *_, v, scores, scaled, weights = numbers
-    fig = one_query(scores.abs(), scaled.abs(), weights, v, PIECES, "and")
+    fig = one_query(scores.abs(), scaled.abs(), weights, v, PIECES, "“and” asks")
     left, right = fig.axes[0].get_xlim()
     plt.close(fig)
     assert left < 0 < scores.abs().max() < right
@@ -93,7 +94,7 @@ def test_scores_of_one_sign_keep_zero_in_sight(numbers):
 def test_pieces_must_be_as_many_as_the_scores(numbers):
     *_, v, scores, scaled, weights = numbers
     with pytest.raises(ValueError, match="4 pieces for 5 scores"):
-        one_query(scores, scaled, weights, v, PIECES[1:], "and")
+        one_query(scores, scaled, weights, v, PIECES[1:], "“and” asks")
 
 
 def test_the_projection_shows_vectors_matrix_and_product(numbers):

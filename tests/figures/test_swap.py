@@ -4,12 +4,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import same_color
-from matplotlib.offsetbox import AnnotationBbox, TextArea
 
 from annotated.analysis.swaps import memory_of, swap_case
 from annotated.data import numbers
-from annotated.figures.style import GREY, ORANGE
-from annotated.figures.swap import swap_picture
+from annotated.figures.style import DEEP, GREY, ORANGE
+from annotated.figures.swap import Words, apart, swap_picture
 from annotated.translation import Translator
 
 
@@ -19,72 +18,80 @@ def translator():
 
 
 @pytest.fixture(scope="module")
-def picture(translator):
+def ax(translator):
     figure = swap_picture(translator, 342, 346)
     figure.canvas.draw()
-    yield figure
+    yield figure.axes[0]
     plt.close(figure)
 
 
-def words(ax):
-    """The line under the strips: (text, colour) of each part."""
-    (box,) = [artist for artist in ax.artists if isinstance(artist, AnnotationBbox)]
-    parts = [part for part in box.offsetbox.get_children() if isinstance(part, TextArea)]
-    return [(part.get_text(), part._text.get_color()) for part in parts]
+def color_of(ax, words):
+    (found,) = [text for text in ax.texts if text.get_text() == words]
+    return found.get_color()
 
 
 class TestPicture:
-    def test_strips_are_the_memory_averaged_to_16_numbers(self, translator, picture):
-        memory = [memory_of(translator, numbers.spell(n, "en")) for n in (342, 346)]
-        swapped = memory[0].clone()
-        swapped[5] = memory[1][5]
-        for ax, shown in zip(picture.axes, (memory[0], swapped), strict=True):
-            assert len(ax.images) == 7
-            for image, vector in zip(ax.images, shown, strict=True):
-                expected = vector.reshape(16, 2).mean(1)
-                np.testing.assert_allclose(image.get_array()[:, 0], expected, rtol=1e-5)
+    def test_strips_are_the_memory_averaged_to_16_numbers_one_of_them_the_others(
+        self, translator, ax
+    ):
+        memory, other = (memory_of(translator, numbers.spell(n, "en")) for n in (342, 346))
+        shown = sorted(ax.images, key=lambda image: image.get_extent()[0])
+        expected = [*memory[:6], other[5], memory[6]]  # the old vector beside the new
+        for image, vector in zip(shown, expected, strict=True):
+            cells = vector.reshape(16, 2).mean(1)
+            np.testing.assert_allclose(image.get_array()[:, 0], cells, rtol=1e-5)
+        assert [image.get_alpha() < 1 for image in shown] == [False] * 5 + [True] + [False] * 2
+        widths = [image.get_extent()[1] - image.get_extent()[0] for image in shown]
+        assert widths[5] < widths[6] / 2
 
-    def test_only_the_swapped_strip_differs(self, picture):
-        above, below = ([image.get_array() for image in ax.images] for ax in picture.axes)
-        assert [i for i in range(7) if not np.array_equal(above[i], below[i])] == [5]
+    def test_violet_is_as_far_below_zero_as_orange_above(self, ax):
+        ((low, high),) = {image.get_clim() for image in ax.images}
+        assert low == -high
+        assert {image.get_cmap().name for image in ax.images} == {"signed"}
 
-    def test_purple_is_as_far_below_zero_as_orange_above_and_nothing_is_cut_off(self, picture):
-        for ax in picture.axes:
-            limits = {image.get_clim() for image in ax.images}
-            ((low, high),) = limits
-            assert low == -high
-            assert high == pytest.approx(max(abs(image.get_array()).max() for image in ax.images))
+    def test_pieces_stand_above_their_strips_and_one_is_marked(self, ax):
+        words = [text.get_text() for text in ax.texts]
+        assert words[1:9] == ["three", "hundred", "and", "forty", "hyphen", "two →", "six", "end"]
+        assert same_color(color_of(ax, "six"), DEEP) and same_color(color_of(ax, "two →"), GREY)
+        framed = [same_color(patch.get_edgecolor(), ORANGE) for patch in ax.patches]
+        assert framed.count(True) == 1 and len(framed) == 8
 
-    def test_pieces_stand_above_their_strips_and_one_is_marked(self, picture):
-        names = ["three", "hundred", "and", "forty", "-", "two", "EOS"]
-        for ax, changed in zip(picture.axes, (None, "two → six"), strict=True):
-            shown = [changed if changed and name == "two" else name for name in names]
-            assert [text.get_text() for text in ax.texts] == shown
-            assert [text.get_position()[0] for text in ax.texts] == list(range(7))
-            marked = [same_color(text.get_color(), ORANGE) for text in ax.texts]
-            framed = [same_color(patch.get_edgecolor(), ORANGE) for patch in ax.patches]
-            assert marked == framed == [i == 5 and changed is not None for i in range(7)]
-
-    def test_the_words_are_what_the_model_says(self, translator, picture):
+    def test_the_words_are_what_the_model_says_and_the_change_is_in_colour(self, translator, ax):
         case = swap_case(translator, 342, 346)
-        for ax, said in zip(picture.axes, (case.swap.before, case.swap.after), strict=True):
-            (label, _), *parts = words(ax)
-            assert label == "says: "
-            assert "".join(text for text, _ in parts) == said
+        begin, old, new, end = [text.get_text() for text in ax.texts[-5:-1]]
+        assert begin + old + end == case.swap.before and begin + new + end == case.swap.after
+        assert (old, new) == ("zwei", "sechs")
+        assert same_color(color_of(ax, new), DEEP) and same_color(color_of(ax, old), GREY)
 
-    def test_the_word_that_changed_is_the_one_in_colour(self, picture):
-        above, below = (words(ax)[1:] for ax in picture.axes)
-        changed = [i for i, (a, b) in enumerate(zip(above, below, strict=True)) if a[0] != b[0]]
-        assert [above[i][0] for i in changed] == ["zwei"] and below[changed[0]][0] == "sechs"
-        for line, color in ((above, GREY), (below, ORANGE)):
-            for i, (_, used) in enumerate(line):
-                assert same_color(used, color if i in changed else "black")
+    def test_what_went_is_struck_out(self, ax):
+        for line, words in zip(ax.lines, ("two →", "zwei"), strict=True):
+            (text,) = [text for text in ax.texts if text.get_text() == words]
+            box = text.get_window_extent().transformed(ax.transData.inverted())
+            assert box.y0 < line.get_ydata()[0] < box.y1
+            assert line.get_xdata()[0] == pytest.approx(box.x0, abs=0.03)
+            assert line.get_xdata()[1] <= box.x1 + 0.03
 
-    def test_titles_name_the_numbers(self, picture):
-        titles = [ax.get_title("left") for ax in picture.axes]
-        assert "342" in titles[0] and "346" in titles[1]
+    def test_two_is_zwei(self, ax):
+        assert ax.texts[-1].get_text() == "two = zwei,  six = sechs"
+
+    def test_the_title_says_what_happened(self, ax):
+        assert ax.texts[0].get_text() == "One vector of 342 is exchanged, one word changes"
 
     @pytest.mark.parametrize("other", [342, 7, 243])
     def test_numbers_it_cannot_swap_are_refused(self, translator, other):
         with pytest.raises(ValueError, match=rf"^342 and {other} are not exactly one .* apart$"):
             swap_picture(translator, 342, other)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("abc", "axc", ("a", "b", "x", "c")),
+        ("abc", "abc", ("abc", "", "", "")),
+        ("ab", "axxb", ("a", "", "xx", "b")),
+        ("aa", "a", ("a", "a", "", "")),
+        ("", "b", ("", "", "b", "")),
+    ],
+)
+def test_translations_are_split_where_they_part(before, after, words):
+    assert apart(before, after) == Words(*words)

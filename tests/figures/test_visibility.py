@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.colors import to_rgba
 
-from annotated.figures.style import BLUE
+from annotated.figures.style import VIOLET
 from annotated.figures.visibility import Grid, visibility_grids
 
 GRIDS = [
@@ -32,8 +32,8 @@ def test_a_cell_is_filled_where_it_is_not_exactly_zero(drawn):
         assert mesh.get_array().reshape(grid.seen.shape).tolist() == (grid.seen != 0).tolist()
         drawn.canvas.draw()
         colors = {tuple(color) for color in mesh.get_facecolor()}
-        assert colors <= {to_rgba("white"), to_rgba(BLUE)}
-        assert tuple(mesh.get_facecolor()[0]) == to_rgba(BLUE if grid.seen[0, 0] else "white")
+        assert colors <= {to_rgba("white"), to_rgba(VIOLET)}
+        assert tuple(mesh.get_facecolor()[0]) == to_rgba(VIOLET if grid.seen[0, 0] else "white")
 
 
 def test_rows_are_outputs_from_the_top_and_columns_inputs_from_the_left(drawn):
@@ -46,7 +46,7 @@ def test_rows_are_outputs_from_the_top_and_columns_inputs_from_the_left(drawn):
 
 def test_every_grid_says_what_its_sides_are(drawn):
     assert [ax.get_title(loc="left") for ax in drawn.axes[:3]] == ["square", "wide", "alone"]
-    assert [ax.get_ylabel() for ax in drawn.axes[:3]] == ["output", "reads", "output"]
+    assert [texts(ax.texts) for ax in drawn.axes[:3]] == [["output"], ["reads"], ["output"]]
     assert [ax.get_xlabel() for ax in drawn.axes[:3]] == ["input", "is", "input"]
 
 
@@ -65,12 +65,6 @@ def test_cells_are_squares_of_one_size_and_the_place_left_over_is_empty(drawn):
 def test_names_must_fit(outputs, inputs):
     with pytest.raises(ValueError, match=r"odd is \(3, 3\); the names are for"):
         visibility_grids([Grid("odd", torch.ones(3, 3), outputs, inputs)])
-
-
-def test_it_fits_a_phone_and_stands_on_white(drawn):
-    assert drawn.get_size_inches()[0] <= 7
-    assert drawn.dpi == 100
-    assert drawn.get_facecolor() == (1, 1, 1, 1)
 
 
 def test_what_a_decoder_says_stands_at_the_right_of_its_rows():

@@ -39,7 +39,7 @@ WIDTH, ROW, GAP = NARROW, 0.17, 0.265  # inches: the sheet, a line of text, room
 BOX, LANE = 1.81, 0.22  # width of a sub-layer's boxes, and of the way around them
 BUS = WIDTH / 2 - 0.1  # where the memory goes up and down, between the stacks
 EMBEDS, ATTENDS, FEEDS, NORMS = "#dfe3ea", PALE[VIOLET], "#cbbde6", "#f3ecd8"
-TIE, STACK, LAYER, SUBLAYER = GREY, "#e9ebef", "#ffffff", "#f5f6f8"
+TIE, STACK, LAYER, SUBLAYER = "#7b8696", "#e9ebef", "#ffffff", "#f5f6f8"
 
 
 @dataclass

@@ -49,9 +49,11 @@ def attention_maps(
         )
         for ax in axes.flat[len(weights):]:
             ax.axis("off")
-        for ax, head, name in zip(axes.flat, weights, titles, strict=False):
+        for place, (head, name) in enumerate(zip(weights, titles, strict=True)):
+            ax = axes.flat[place]
             ax.imshow(head.numpy(), cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
             name_columns(ax, spoken(keys))
+            ax.tick_params("x", labelbottom=place + columns >= len(weights))
             ax.set_yticks(range(len(queries)), spoken(queries))
             ax.set_title(name, weight="normal" if title else "bold")
             if columns == 1:

@@ -6,9 +6,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.textpath import text_to_path
 
-from annotated.figures.style import GREY
-
-Number = int | float  # the checks in tests take no int for a float
+from annotated.figures.style import GREY, Number
 
 
 def spread(fig: Figure, ax: Axes, width: Number, height: Number) -> None:

@@ -116,7 +116,8 @@ def draw_losses(ax, counts: np.ndarray, total: int, columns: Sequence) -> None:
     for (row, column), count in np.ndenumerate(counts):
         ax.text(
             column, row, f"{count}", ha="center", va="center",
-            color=INK if count else GREY, weight="bold" if count > total / 3 else "normal",
+            color=GREY if not count else "black" if count > total / 2 else INK,
+            weight="bold" if count > total / 3 else "normal",
         )
     ax.set_xticks(range(counts.shape[1]), columns)
     ax.tick_params(length=0)

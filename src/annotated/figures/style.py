@@ -57,6 +57,7 @@ _RC: dict[Any, Any] = {
     "hatch.linewidth": 0.8,
     "figure.constrained_layout.use": True,
 }
+Number = int | float  # the checks in tests take no int for a float
 _begun: list[Figure] = []  # figures of the block that is being drawn
 
 
@@ -127,7 +128,7 @@ def style() -> Iterator[None]:
         plt.rcParams.update(before)
 
 
-def figure(height: float, rows: int = 1, cols: int = 1, width: float = WIDE, **options):
+def figure(height: Number, rows: int = 1, cols: int = 1, width: Number = WIDE, **options):
     """A figure with `rows` × `cols` axes; draw inside `style()`.
 
     `width` and `height` are inches, the width one of two; `options` are those of pyplot.subplots.
@@ -157,7 +158,7 @@ def spoken(pieces: Sequence[str], ends: bool = False) -> list[str]:
     return [words.get(piece, piece) for piece in pieces]
 
 
-def number(value: float) -> str:
+def number(value: Number) -> str:
     """A count with a thin space between thousands, as the pages write it."""
     return f"{value:,.0f}".replace(",", " ")
 
@@ -168,7 +169,7 @@ def name_columns(ax, pieces: Sequence[str], places: Sequence | None = None) -> N
                   ha="right", rotation_mode="anchor")
 
 
-def name_line(ax, x: float, y: float, words: str, color: str, **place) -> None:
+def name_line(ax, x: Number, y: Number, words: str, color: str, **place) -> None:
     """Words beside the point (`x`, `y`) of a line, in its `color`: a name needs no legend.
 
     `place` goes to annotate: xytext, ha and va.
@@ -187,7 +188,7 @@ def says_beside(ax, places: Sequence, says: Sequence[str]) -> None:
     right.spines[:].set_visible(False)
 
 
-def name_ends(ax, ends: Sequence[tuple[float, float, str, str]]) -> None:
+def name_ends(ax, ends: Sequence[tuple[Number, Number, str, str]]) -> None:
     """The names of lines at the right of a panel, led to their ends, apart where these are close.
 
     Each of `ends` is (x, y, words, colour). Limits and scales of `ax` must be set before.
