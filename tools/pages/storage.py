@@ -52,8 +52,8 @@ def _cell_metadata(metadata: dict) -> dict:
         show, hide = "Predict first, then open the {type}", "Fold the {type}"
         mystnb |= {"code_prompt_show": show, "code_prompt_hide": hide}
     elif "hide-input" in tags and "image" in mystnb:
-        shut = {"code_prompt_show": "How this picture is drawn", "code_prompt_hide": "Hide the code"}
-        mystnb |= shut
+        show, hide = "How this picture is drawn", "Hide how this picture is drawn"
+        mystnb |= {"code_prompt_show": show, "code_prompt_hide": hide}
     folded = {key: True for tag in tags for key in FOLDED.get(tag, ())}
     parts = {"tags": tags, "mystnb": mystnb, "jupyter": folded}
     return {key: value for key, value in parts.items() if value}

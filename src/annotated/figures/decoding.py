@@ -13,7 +13,7 @@ from annotated.figures.boxes import inches
 from annotated.figures.style import GREY, INK, LINE, ORANGE, PALE, VIOLET, WIDE, figure, style
 
 READ, REST = PALE[VIOLET], LINE
-BAR = 3.4  # inches of a bar for probability 1
+BAR = 2.9  # inches of a bar for probability 1
 PITCH = 0.3  # inches from line to line
 HEAD = 1.3  # inches for "step 0 reads"
 
