@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import nn
 
 from annotated.data.batches import Batch, collate
-from annotated.figures.architecture import EMBEDS, TIE, architecture, trace
+from annotated.figures.architecture import EMBEDS, TIE, architecture, parts, trace
 from annotated.figures.style import DEEP
 from annotated.model import (
     Decoder,
@@ -20,6 +20,7 @@ from annotated.model import (
     Transformer,
     TransformerConfig,
 )
+from annotated.notebook import book_model
 
 SIZES = dict(vocab_size=41, d_model=22, d_ff=29, heads=2, d_k=5, d_v=7, layers=2)
 BATCH = collate([([11, 3, 7, 5], [13, 17])], 0, 1, 2)  # 5 source positions, 3 target positions
@@ -413,3 +414,44 @@ class TestOnAScreen:
 
     def test_it_is_not_high(self, small):
         assert small[3].figure.get_size_inches()[1] < 7
+
+
+class TestParts:
+    """What the page's own drawing in SVG is made from."""
+
+    @pytest.fixture
+    def ours(self):
+        book = book_model()
+        return book.model, parts(book.model, book.batch().source, book.batch().target)
+
+    def test_names_are_the_modules_in_the_order_in_which_they_run(self, ours):
+        model, found = ours
+        names = [part["name"] for part in found]
+        modules = dict(model.named_modules())
+        assert all(name in modules for name in names[:-1]) and names[-1] == "logits"
+        opened = [name for name in names if ".layers.0." in name]
+        assert [name.split(".", 3)[3] for name in opened] == [
+            "self_attention", "sublayer_1.norm", "feed_forward", "sublayer_2.norm",
+            "self_attention", "sublayer_1.norm", "cross_attention", "sublayer_2.norm",
+            "feed_forward", "sublayer_3.norm"]
+
+    def test_shapes_and_masks_are_those_of_our_sentence(self, ours):
+        found = {(part["side"], part["name"].split(".")[-1]): part for part in ours[1]}
+        cross = found["decoder", "cross_attention"]
+        assert (cross["reads"], cross["memory"], cross["gives"]) == ("4 × 32", "7 × 32", "4 × 32")
+        assert (cross["weights"], cross["mask"]) == ("2 × 4 × 7", "padding")
+        assert found["decoder", "self_attention"]["mask"] == "causal"
+        assert found["encoder", "self_attention"]["weights"] == "2 × 7 × 7"
+        assert found["decoder", "logits"]["gives"] == "4 × 420"
+
+    @pytest.mark.parametrize("size", ["base", "big", "tiny"])
+    def test_their_parameters_are_all_of_the_models(self, size):
+        """On the meta device too; the embedding's matrix is counted once."""
+        config = getattr(TransformerConfig, size)()
+        with torch.device("meta"):
+            model = Transformer(config)
+            found = parts(model, torch.ones(1, 7).long(), torch.ones(1, 5).long())
+        twice = next(part["parameters"] for part in found if part["name"] == "embedding")
+        assert sum(part["parameters"] for part in found) - twice == sum(
+            weight.numel() for weight in model.parameters())
+        assert [part["layers"] for part in found if "layers" in part] == 2 * [config.layers - 1]

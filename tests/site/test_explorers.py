@@ -6,7 +6,14 @@ from math import isclose, log
 import pytest
 import torch
 
-from annotated import label_smoothed_loss, learning_rate, paper, records
+from annotated import (
+    Transformer,
+    TransformerConfig,
+    label_smoothed_loss,
+    learning_rate,
+    paper,
+    records,
+)
 from annotated.data.numbers import spell
 from annotated.notebook import book_model
 from annotated.recipes import RECIPES
@@ -191,3 +198,53 @@ class TestFilm:
             "document.querySelector('.film-time output').textContent === '60'")
         film.move("updates", 4)
         assert film.live.get_by_role("button", name="play", exact=True).is_visible()
+
+
+class TestArchitecture:
+    @pytest.fixture
+    def architecture(self, explorer):
+        return explorer("03-model-architecture", "architecture")
+
+    @pytest.mark.parametrize("button", ["this book's", "base", "big"])
+    def test_learned_numbers_of_all_boxes_are_all_of_the_models(self, architecture, button):
+        if button == "this book's":
+            model = book_model().model
+        else:
+            with torch.device("meta"):
+                model = Transformer(getattr(TransformerConfig, button)())
+        architecture.press(button)
+        seen = {}
+        for box in architecture.live.locator("a.part").all():
+            box.focus()
+            name = box.get_attribute("data-part")
+            seen["embedding" if "embedding" in name else name] = architecture.number("parameters")
+        assert len(seen) == 16
+        assert sum(seen.values()) == sum(weight.numel() for weight in model.parameters())
+
+    def test_boxes_lead_to_pages_and_to_their_code(self, architecture, html):
+        book = html / "book"
+        code = (book / "model-on-one-page.html").read_text(encoding="utf-8")
+        for box in architecture.live.locator("a.part").all():
+            assert (book / box.get_attribute("href")).is_file()
+            box.focus()
+            section, place = architecture.live.locator(".explorer-said a").all()
+            assert section.get_attribute("href") == box.get_attribute("href")
+            page, _, anchor = place.get_attribute("href").partition("#")
+            assert page == "model-on-one-page.html" and f'id="{anchor}"' in code
+            number = section.inner_text().split()[0]
+            assert section.get_attribute("href").startswith("0" + number.replace(".", "-"))
+
+    def test_shapes_follow_the_model(self, architecture):
+        cross = architecture.live.locator("a.part.cross_attention")
+        for button, weights, width in ("this book's", "2 × 4 × 7", 32), ("big", "16 × 4 × 7", 1024):
+            architecture.press(button)
+            assert weights in cross.text_content()
+            cross.hover()
+            assert f"reads 4 × {width} from below and the memory, 7 × {width}," in architecture.said
+
+    def test_a_finger_chooses_before_it_follows(self, architecture):
+        box = architecture.live.locator("a.part.feed_forward").first
+        box.dispatch_event("pointerdown", {"pointerType": "touch"})
+        box.dispatch_event("click")
+        assert "encoder.layers.0.feed_forward" in architecture.said
+        assert architecture.tab.url.endswith("03-model-architecture.html")

@@ -85,6 +85,54 @@ def trace(model: nn.Module, *inputs: Tensor) -> Call:
     return top.calls[0]
 
 
+def parts(
+    model: Transformer, source: Tensor, target: Tensor
+) -> list[dict[str, str | int]]:
+    """§3, Figure 1: the parts of this model in the order in which they run, with their shapes.
+
+    Each has its name, side, what it reads and gives (shapes, without the one sentence) and the
+    number of its parameters; an attention also the shape of its weights, (heads, n, m), its mask,
+    and the memory that it reads. Of layers only the first is open; the others are one part, with
+    their number. The last are the logits.
+    `source` and `target` are ids of one sentence, and may be on the meta device with the model.
+    """
+    call = trace(model, source, target)
+    end = [inner.name for inner in call.calls].index("encoder") + 1
+    found: list[dict[str, str | int]] = []
+
+    def add(call: Call, side: str, reads: Tensor, gives: Tensor, **more) -> None:
+        learned = sum(weight.numel() for weight in call.module.parameters())
+        found.append({"name": call.name, "side": side, "reads": shape(reads),
+                      "gives": shape(gives), "parameters": learned} | more)
+
+    for side, calls in (("encoder", call.calls[:end]), ("decoder", call.calls[end:])):
+        embed, positions, _, stack = calls
+        add(embed, side, embed.inputs[0], embed.output)
+        add(positions, side, embed.inputs[0], positions.output[None])
+        first, *others = [layer for layer in stack.calls if layer.calls]
+        for inner in (inner for sub in first.calls for inner in sub.calls):
+            if isinstance(inner.module, nn.Dropout):
+                continue
+            more = {}
+            if isinstance(inner.module, MultiHeadAttention):
+                x, memory, mask = (*inner.inputs, None, None)[:3]
+                answers = x if memory is None else memory
+                more = {"weights": f"{inner.module.heads} × {x.shape[1]} × {answers.shape[1]}",
+                        "mask": "causal" if inner.module.causal else "padding"}
+                if memory is not None:
+                    more["memory"] = shape(memory)
+            add(inner, side, inner.inputs[0], inner.output, **more)
+        if others:
+            every = sum(w.numel() for layer in others for w in layer.module.parameters())
+            add(others[0], side, others[0].inputs[0], others[-1].output, layers=len(others),
+                parameters=every)
+    logits = call.output
+    found.append({"name": "logits", "side": "decoder", "reads": shape(call.calls[-1].output),
+                  "gives": shape(logits), "parameters": 0 if model.config.tie else
+                  sum(weight.numel() for weight in model.matrix("output").parameters())})
+    return found
+
+
 def architecture(
     model: Transformer, batch: Batch, piece: Callable[[int], str], whole: bool = True
 ) -> Figure:
