@@ -13,9 +13,12 @@ TARGET = Path(__file__).resolve().parents[1] / "book" / "_static" / "swap.png"
 
 
 def main() -> None:
-    """The swap that the front page speaks of: 342 with one vector of 346."""
+    """The swap that the front page speaks of: 342 with one vector of 346.
+
+    White, unlike the pages' figures: a README is shown on grounds that we don't know.
+    """
     picture = swap_picture(Translator.load("numbers-en-de"), 342, 346)
-    TARGET.write_bytes(png(picture))
+    TARGET.write_bytes(png(picture, ground="white"))
     print(TARGET.relative_to(TARGET.parents[2]))
 
 

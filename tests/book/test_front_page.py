@@ -10,6 +10,7 @@ import pytest
 
 from annotated.analysis.swaps import swap_case, swap_cases
 from annotated.data import numbers
+from annotated.figures.style import png
 from annotated.figures.swap import swap_picture
 from annotated.translation import Translator
 
@@ -35,7 +36,7 @@ def test_picture_is_what_the_shipped_weights_draw(translator, tmp_path):
     pictures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pictures)
     assert pictures.TARGET == PICTURE
-    swap_picture(translator, 342, 346).savefig(tmp_path / "now.png")
+    (tmp_path / "now.png").write_bytes(png(swap_picture(translator, 342, 346), "white"))
     plt.close("all")
     stored, now = plt.imread(PICTURE), plt.imread(tmp_path / "now.png")
     assert stored.shape == now.shape

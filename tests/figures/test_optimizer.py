@@ -35,7 +35,7 @@ class TestSchedules:
         marks = [points(line) for line in ax.lines if line.get_marker() == "o"]
         assert marks == [[(7, pytest.approx(7.0))], [(1013, 4.0)]]
         assert texts(ax.texts) == [
-            "step 7: 7.00", "step 1 013: 4.00", "small", "large",
+            "small:\n7.00 at step 7", "large:\n4.00 at step 1 013",
         ]
 
     def test_both_axes_begin_at_zero(self, rate):

@@ -46,5 +46,7 @@ def _line(ax: Axes, lengths, values, name: str):
                       markersize=4, label=NAMES[name])
     ax.set(xscale="log", yscale="log")
     ax.yaxis.set_major_formatter(lambda y, _: number(y) if y >= 1 else f"{y:g}")
+    ax.xaxis.set_minor_formatter("")
+    ax.yaxis.set_minor_formatter("")
     ax.grid(axis="y", color=LINE, linewidth=0.8)
     return line

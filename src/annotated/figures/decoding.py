@@ -13,7 +13,7 @@ from annotated.figures.boxes import inches
 from annotated.figures.style import GREY, INK, LINE, ORANGE, PALE, VIOLET, WIDE, figure, style
 
 READ, REST = PALE[VIOLET], LINE
-BAR = 2.9  # inches of a bar for probability 1
+BAR = 3.2  # inches of a bar for probability 1
 PITCH = 0.3  # inches from line to line
 HEAD = 1.3  # inches for "step 0 reads"
 
@@ -36,7 +36,7 @@ def decoding_loop(
     written = [names[ids[0]] for ids in most.indices]
     likely = [names[i] for i in most.indices.flatten()]
     label = max(map(_inches, [*likely, f"{len(names) - top} others"])) + 0.1
-    width = HEAD + sum(_inches(piece) + 0.26 for piece in [said["BOS"], *written[:-1]])
+    width = HEAD + sum(inches(piece, 13) + 0.26 for piece in [said["BOS"], *written[:-1]])
     width = max(width, label + BAR + 0.85) + 0.45  # the arrows run at the right
     if width > WIDE:
         raise ValueError(f"the pieces take {width:.1f} inches, more than a figure's {WIDE}")
@@ -84,7 +84,7 @@ def _reads(ax: Axes, call: int, y: float, pieces: Sequence[str]) -> float:
     ax.text(HEAD, y, "reads", ha="right", va="center", color=GREY)
     x = HEAD + 0.1
     for place, piece in enumerate(pieces):
-        wide = _inches(piece) + 0.16
+        wide = inches(piece, 13) + 0.16
         new = place == len(pieces) - 1 and call > 0
         ax.add_patch(FancyBboxPatch(
             (x, y - 0.12), wide, 0.24, boxstyle="round,pad=0,rounding_size=0.05", facecolor=READ,

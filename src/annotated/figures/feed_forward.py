@@ -81,6 +81,8 @@ def work_by_length(
                ylabel="multiplications")
         ax.xaxis.set_major_formatter(lambda x, _: number(x))
         ax.yaxis.set_major_formatter(lambda y, _: f"10{str(round(math.log10(y))).translate(SMALL)}")
+        ax.xaxis.set_minor_formatter("")
+        ax.yaxis.set_minor_formatter("")
         ax.set_title(title)
         ax.margins(x=0.02)
         name_ends(ax, ends)

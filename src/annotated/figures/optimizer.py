@@ -10,14 +10,13 @@ from annotated.figures.style import (
     DASHES,
     figure,
     name_ends,
-    name_line,
     number,
     style,
 )
 
 
 def schedules(rates: Mapping[str, Mapping[int, float]], title: str) -> Figure:
-    """The learning rate by step, one line a model, each with its peak marked.
+    """The learning rate by step, one line a model, each with its peak marked and said.
 
     `rates` is label → step → rate; the rate is drawn in ten-thousandths. `title` is above all.
     """
@@ -29,11 +28,10 @@ def schedules(rates: Mapping[str, Mapping[int, float]], title: str) -> Figure:
             peak = max(scaled, key=scaled.__getitem__)
             ax.plot(scaled.keys(), scaled.values(), color=color, linestyle=dash, label=label)
             ax.plot([peak], [scaled[peak]], "o", color=color)
-            name_line(ax, peak, scaled[peak], f"step {number(peak)}: {scaled[peak]:.2f}", color,
-                      xytext=(0, 8), va="bottom", ha="left")
             last = max(scaled)
-            ends.append((last, scaled[last], label, color))
-        ax.set_ylim(0, 1.18e4 * max(max(line.values()) for line in rates.values()))
+            words = f"{label}:\n{scaled[peak]:.2f} at step {number(peak)}"
+            ends.append((last, scaled[last], words, color))
+        ax.set_ylim(0, 1.05e4 * max(max(line.values()) for line in rates.values()))
         ax.set_xlim(left=0, right=max(x for x, *_ in ends))
         ax.xaxis.set_major_formatter(lambda step, _: number(step))
         ax.set_xlabel("step")

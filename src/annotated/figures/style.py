@@ -72,10 +72,10 @@ class BookFigure(Figure):
         return {"image/png": png(self), "text/plain": repr(self)}, size | light
 
 
-def png(fig: Figure) -> bytes:
-    """The figure as a PNG of twice its pixels and at most 256 colours, a third of the bytes."""
+def png(fig: Figure, ground: str = "none") -> bytes:
+    """The figure on a `ground`: a PNG of twice its pixels and at most 256 colours, to be light."""
     full, small = io.BytesIO(), io.BytesIO()
-    fig.savefig(full, format="png", dpi=DPI * SHARP, facecolor="none")
+    fig.savefig(full, format="png", dpi=DPI * SHARP, facecolor=ground)
     _of_few_colors(Image.open(full).convert("RGBA")).save(small, "PNG", optimize=True)
     return small.getvalue()
 
