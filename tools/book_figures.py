@@ -1,4 +1,4 @@
-"""A Sphinx extension: a figure's width and height are attributes, which keep its place while it loads.
+"""A Sphinx extension: width and height of a figure are attributes, to keep its place meanwhile.
 
 As a style, as docutils writes them, the height would stay on a phone, where the width does not.
 """
