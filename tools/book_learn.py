@@ -2,10 +2,12 @@
 
 Under a page's title stand its minutes, at the foot of a page of the path the way on. The directive
 `{learn-path}` lists the path, `{minutes-rule}` says how minutes are counted. A paragraph that
-begins with **Predict.** gets a class, so that it is seen.
+begins with **Predict.** gets a class, so that it is seen. Where the code that answers is folded,
+too, it is opened after the answer or not at all: its fold doesn't ask for a guess.
 """
 
 from docutils import nodes
+from myst_nb.sphinx_ import HideCodeCellNode
 from pages.book import Book
 from pages.learn import RULE, TIMED, minutes
 from sphinx.util.docutils import SphinxDirective
@@ -50,6 +52,9 @@ def add_lines(app, doctree, docname):
     for paragraph in doctree.findall(nodes.paragraph):
         if paragraph.astext().startswith("Predict."):
             paragraph["classes"].append("predict")
+    for fold in doctree.findall(HideCodeCellNode):
+        if fold["prompt_show"] == "Predict first, then open the source":
+            fold["prompt_show"], fold["prompt_hide"] = "Show the code", "Hide the code"
 
     page = book.page(docname)
     if page is None or page.kind not in TIMED:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from annotated.analysis.interventions import (
     cut_heads,
     hide,
+    leave_out,
     mute,
     shift_positions,
     swap_vectors,
@@ -287,6 +288,45 @@ class TestMute:
             assert not model(*batch).any()
             raise RuntimeError("stop")
         assert torch.equal(model(*batch), before)
+
+
+class TestLeaveOut:
+    @pytest.mark.parametrize("norm", ["post", "pre"])
+    @pytest.mark.parametrize("summand", ["x", "box"])
+    def test_the_other_summand_is_all_that_is_left(self, summand, norm, build, batch):
+        model = build(norm=norm)
+        layer = model.encoder.layers[1]
+        sublayer, f = layer.sublayer_2, layer.feed_forward
+        x, before = torch.randn(2, 5, model.config.d_model), model(*batch)
+        if norm == "post":
+            left = sublayer.norm(f(x) if summand == "x" else x)
+        else:
+            left = f(sublayer.norm(x)) if summand == "x" else x
+        with leave_out(summand, sublayer):
+            torch.testing.assert_close(sublayer(x, f), left)
+            assert not torch.allclose(model(*batch), before)
+        assert torch.equal(model(*batch), before)
+
+    @pytest.mark.parametrize("summand", ["x", "box"])
+    def test_several_at_once_with_their_inputs_and_also_after_an_error(
+        self, summand, build, batch
+    ):
+        model = build()
+        layer, before = model.decoder.layers[0], model(*batch)
+        x, memory = (torch.randn(2, n, model.config.d_model) for n in (3, 5))
+        both = layer.sublayer_2, layer.sublayer_3
+        heard = layer.cross_attention(x, memory, None) if summand == "x" else x
+        with pytest.raises(RuntimeError, match="stop"), leave_out(summand, *both):
+            got = both[0](x, layer.cross_attention, memory, None)
+            torch.testing.assert_close(got, both[0].norm(heard))
+            raise RuntimeError("stop")
+        assert torch.equal(model(*batch), before)
+
+    def test_a_sublayer_has_two_summands(self, build):
+        sublayer = build().encoder.layers[0].sublayer_1
+        with pytest.raises(ValueError) as caught, leave_out("f", sublayer):
+            pass
+        assert str(caught.value) == "summand is 'f'; expected 'x' or 'box'"
 
 
 class TestShiftPositions:

@@ -153,6 +153,8 @@ def test_answers_to_predictions_are_folded(html, page):
         (folded,) = cell.select("details.below-input")
         assert "open" not in folded.attrs and folded.select_one(".cell_output")
         assert folded.p.get_text() == "Predict first, then open the output"
+        for code in cell.select("details.above-input"):
+            assert code.p.get_text() == "Show the code"
 
 
 # In a browser
@@ -319,6 +321,15 @@ def test_without_an_address_nothing_is_launched_or_linked(html, page):
     assert launch_links(html / f"{page}.html") == []
     buttons = ".btn-source-repository-button, .btn-source-issues-button, .dropdown-launch-buttons"
     assert doc.select(buttons) == []
+
+
+def test_the_front_page_says_how_to_get_the_repository(html, published):
+    """Without an address it is a clone that the reader has."""
+    without, given = (soup(site / "book/index.html") for site in (html, published))
+    assert "git clone" not in without.get_text()
+    assert "In a clone of this repository:" in without.select_one("#run-it").get_text()
+    commands = given.select_one("#run-it .highlight-bash pre").get_text().splitlines()
+    assert commands == ["git clone https://github.com/reader/the-book", "cd the-book"]
 
 
 def test_an_address_brings_the_buttons(published, pages):

@@ -1,11 +1,13 @@
 """Change one part of a trained model's work, and see what it then does.
 
 Each where its part is found: hide pieces among the source ids, swap vectors
-of a memory, cut heads of a model, mute a part of it, shift its positions.
+of a memory, cut heads of a model, mute a part of it, leave out a summand,
+shift its positions.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -16,6 +18,7 @@ from annotated.data.batches import pad
 from annotated.model import Transformer
 from annotated.model.attention import MultiHeadAttention
 from annotated.model.evaluating import evaluating
+from annotated.model.stacks import Sublayer
 from annotated.translation.search import greedy_search
 from annotated.translation.translator import Translator
 
@@ -115,6 +118,38 @@ def mute(*parts: nn.Module) -> Iterator[None]:
 
 def _zeros(module: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
     return torch.zeros_like(output)
+
+
+@contextmanager
+def leave_out(summand: str, *sublayers: Sublayer) -> Iterator[None]:
+    """§3.1: inside the block sub-layers keep one summand of x + f(x).
+
+    Without "box" LayerNorm(x) is left, without "x" LayerNorm(f(x)).
+    Afterwards they add again. Raises ValueError for another summand.
+    """
+    if summand not in ("x", "box"):
+        raise ValueError(f"summand is {summand!r}; expected 'x' or 'box'")
+    with ExitStack() as stack:
+        for sublayer in sublayers:
+            if summand == "box":
+                stack.enter_context(mute(sublayer.dropout))
+            else:
+                sublayer.forward = partial(f_alone, sublayer)  # type: ignore[method-assign]
+                stack.callback(delattr, sublayer, "forward")
+        yield
+
+
+def f_alone(
+    sublayer: Sublayer, x: Tensor, f: Callable[..., Tensor], *inputs
+) -> Tensor:
+    """What `sublayer` makes of f alone: zeros stand in the sum for x.
+
+    `x` and `inputs` go into `f` as ever.
+    """
+    x = sublayer.norm(x) if sublayer.pre else x
+    return type(sublayer).forward(
+        sublayer, torch.zeros_like(x), lambda _, *rest: f(x, *rest), *inputs
+    )
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def swap_case(translator: Translator, number: int, other: int) -> Case | None:
 
 
 def swap_cases(translator: Translator, count: int, seed: int) -> list[Case]:
-    """Different numbers that training never saw, each with one digit changed."""
+    """Different numbers held out of training, each with one digit changed."""
     rng, cases = random.Random(seed), []
     for number in dict.fromkeys(numbers.draw(100 * count, seed, numbers.held_out)):
         digits = list(str(number))

@@ -34,7 +34,7 @@ SOURCE_LOG, RATIO_LOG = (3.0, 0.63), (0.06, 0.19)
 LONGEST = int(paper.RELEASED["max_length"].value) - 1  # the released code's limit, EOS aside
 SIZES = {"cuda": (2048, 4096, 8192, 16384), "cpu": (256, 512, 1024, 2048)}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-CPU_MICRO_BATCH = 4096  # tokens a side: more of base's logits would not fit a laptop
+CPU_MICRO_BATCH = 4096  # tokens per side: more of base's logits would not fit a laptop
 POOL = 200_000  # sentences to choose batches from: more of one length, less padding
 BATCHES = 8  # different ones, over and over: a run on one shape alone would flatter caches
 
@@ -135,7 +135,7 @@ def full_batches(config: TransformerConfig, budget: int, count: int, seed: int) 
     """§5.1: `count` batches of random ids of `config`'s vocabulary, each at least half full.
 
     They follow from the random `seed`, and are among those that `batch_plan` makes of `POOL`
-    sentences. The `budget` is in tokens a side, padding included; no id is a special one but
+    sentences. The `budget` is in tokens per side, padding included; no id is a special one but
     BOS and EOS in their places. Raises ValueError for a budget under 8.
     """
     if budget < 8:
@@ -176,7 +176,7 @@ class Sample(NamedTuple):
 class Steps:
     """§5.2: the updates timed, and what they needed.
 
-    `budget` is in tokens a side and update, padding included; `padding`
+    `budget` is in tokens per side and update, padding included; `padding`
     the share of it that was padding, 0 to 1. `peak_bytes` is the device's
     memory at most, on a CPU that of the whole process; None if unknown.
     """
@@ -218,7 +218,7 @@ def step_time(
     """§5.2: time updates of a fresh model ("base", "big" or a configuration).
 
     On `device`, in `precision` ("float32" or "bfloat16"), through torch.compile with `compile`;
-    weights, ids and dropout follow from the random `seed`. `budget` tokens a side and update,
+    weights, ids and dropout follow from the random `seed`. `budget` tokens per side and update,
     divided among `micro_batches`; where a GPU's memory is too small for them, among twice as
     many, and so on. Stops after `samples` updates or `seconds`, but not before three. Updates
     to warm up come before: one on a CPU, every batch once on a GPU.
@@ -336,7 +336,7 @@ def record(job: Job, model: str, precision: str, seconds: dict[str, float]) -> R
 
 
 def affordable(model: str, rate: Rate, seconds: float) -> int:
-    """The paper's budget of tokens a side, halved until eight updates fit; at least 64."""
+    """The paper's budget of tokens per side, halved until eight updates fit; at least 64."""
     budget = paper.TRAINING.target_tokens
     while budget >= 128 and 8 * expected(model, rate, budget) > seconds:
         budget //= 2

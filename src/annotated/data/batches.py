@@ -58,10 +58,10 @@ def token_batches(
 ) -> Iterator[list[IdPair]]:
     """One epoch: every pair once, in batches of at most `budget` tokens.
 
-    The budget holds on each side, padding included, with one special id a
-    sentence. Which pairs share a batch, and the order of batches, follow from
-    `seed` and `epoch` alone; `length_noise` as in `order_by_length`. The
-    first `skip` batches are left out unread.
+    The budget holds on each side, padding included, with one special id
+    per sentence. Which pairs share a batch, and the order of batches, follow
+    from `seed` and `epoch` alone; `length_noise` as in `order_by_length`.
+    The first `skip` batches are left out unread.
     Raises ValueError for a pair that no batch can hold.
     """
     plan = batch_plan(pair_lengths(pairs), budget, seed, epoch, length_noise)
@@ -115,8 +115,8 @@ def batch_plan(
     `lengths` (pairs, 2) counts ids without special ones, `budget` tokens on
     each side; the order follows from `seed` and `epoch`. `length_noise` as in
     `order_by_length`, which sorts the pairs. They are cut where the budget is
-    full, and the batches shuffled. Takes 28 bytes of memory a pair while it
-    sorts, and 4 afterwards: for 36 million pairs 1 GB, then 0.15 GB.
+    full, and the batches shuffled. Takes 28 bytes of memory per pair while
+    it sorts, and 4 afterwards: for 36 million pairs 1 GB, then 0.15 GB.
     """
     tokens = 1 + lengths.max(1)  # of the longer side
     if len(too_long := np.flatnonzero(tokens > budget)):

@@ -7,7 +7,7 @@ from annotated.experiments.entries import Experiment, Measurement, Training
 
 BATCHES, ATTENTION = "05-1-study-what-batches-cost", "03-2-study-additive-attention"
 SCHEDULE, COST = "05-2-hardware-and-schedule", "05-2-study-what-it-cost"
-OPTIMIZER, WARMUP = "05-3-optimizer", "05-3-study-without-warm-up"
+OPTIMIZER = "05-3-optimizer"
 REGULARIZATION = "05-4-regularization"
 DROPOUT, SMOOTHING = "05-4-study-dropout", "05-4-study-smoothing"
 NETWORKS_WORTH = "03-3-study-what-networks-are-worth"
@@ -138,7 +138,7 @@ _ALL = (
     ),
     control(
         "none", "nothing", pages=(
-            DOT_PRODUCT, ROOT, APPLICATIONS, WARMUP, STACKS, NETWORKS_WORTH, EMBEDDINGS,
+            DOT_PRODUCT, ROOT, APPLICATIONS, STACKS, NETWORKS_WORTH, EMBEDDINGS,
             FACTOR_AND_TIES, POSITIONS, ROTATION, NORM_ORDER,
         ),
     ),
@@ -186,7 +186,7 @@ _ALL = (
         model="NoCausalMask", pages=(APPLICATIONS,),
     ),
     control(
-        "no-warmup", "the warm-up of the rate (§5.3)", NO_WARMUP, pages=(WARMUP, NORM_ORDER),
+        "no-warmup", "the warm-up of the rate (§5.3)", NO_WARMUP, pages=(NORM_ORDER,),
     ),
     control(
         "pre-norm", "nothing; norms before sub-layers and after stacks",
@@ -197,13 +197,13 @@ _ALL = (
         PRE_NORM, NO_WARMUP, pages=(NORM_ORDER,),
     ),
     ablation(
-        "none", pages=(OPTIMIZER, WARMUP, REGULARIZATION, DROPOUT, SMOOTHING, NORM_ORDER),
+        "none", pages=(OPTIMIZER, REGULARIZATION, DROPOUT, SMOOTHING, NORM_ORDER),
     ),
-    ablation("no-warmup", NO_WARMUP, pages=(OPTIMIZER, WARMUP, NORM_ORDER)),
+    ablation("no-warmup", NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER)),
     ablation("pre-norm", PRE_NORM, pages=(NORM_ORDER,)),
     ablation("pre-norm-no-warmup", PRE_NORM, NO_WARMUP, pages=(NORM_ORDER,)),
-    ablation("wide", *WIDE, pages=(WARMUP, NORM_ORDER), seconds=120.0),
-    ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(WARMUP, NORM_ORDER), seconds=120.0),
+    ablation("wide", *WIDE, pages=(NORM_ORDER,), seconds=120.0),
+    ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(NORM_ORDER,), seconds=120.0),
     ablation("no-smoothing", "training.label_smoothing=0", pages=(REGULARIZATION, SMOOTHING)),
     ablation("no-dropout", "model.dropout=0", pages=(DROPOUT, SMOOTHING)),
     ablation("few", FEW, pages=(DROPOUT,)),

@@ -17,7 +17,7 @@ TOKEN, PADDING = VIOLET, LINE
 def packed_batches(
     ways: Mapping[str, Sequence[Sequence[IdPair]]], title: str, side: int = 0
 ) -> Figure:
-    """One panel a way of making batches; one rectangle a batch, drawn to one scale.
+    """One panel per way of making batches; one rectangle per batch, drawn to one scale.
 
     A row is a sentence, a column a place: violet holds a token, grey padding.
     Within a rectangle the longest sentence is at the bottom. `title` is above
@@ -36,7 +36,7 @@ def packed_batches(
             )
             ax.set(xlim=(0, width), ylim=(0, 1.05 * height), yticks=[0, height])
             ax.set_title(name, weight="normal")
-        axes[-1, 0].set_xlabel("places: one rectangle a batch, one row a sentence")
+        axes[-1, 0].set_xlabel("places: one rectangle per batch, one row per sentence")
         fig.suptitle(title, x=0.01, ha="left")
         axes[0, 0].annotate(
             "token ", (0.82, 1.0), xycoords="axes fraction", xytext=(0, 7), ha="right",

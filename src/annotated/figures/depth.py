@@ -19,7 +19,7 @@ def gradients_by_layer(
     """The gradient of each layer, on one logarithmic scale; a panel a kind of stack.
 
     `panels` is name → number of layers → lengths of the gradient (seeds,
-    layers), from the lowest layer to the highest; a line a seed. The panel
+    layers), from the lowest layer to the highest; a line per seed. The panel
     `main` is large, the others stand small below it; `title` is above all.
     Raises ValueError if there are not as many lengths as layers, for panels of
     different depths, whose lines are named once, and for one panel alone.

@@ -75,7 +75,7 @@ def head_losses(losses: Mapping[str, Sequence[int]], total: int, title: str) -> 
     """One row an attention: what each head costs when it is cut alone, then all of them.
 
     `losses` maps an attention's name, as record_attention gives it, to counts among `total`
-    sentences: one a head, and last the one with all its heads cut. Cells show the counts, so 0 is
+    sentences: one per head, and last the one with all its heads cut. Cells show the counts, so 0 is
     none; the costliest single head is framed. `title` is above all. Raises ValueError for rows of
     unequal length or counts outside 0 to `total`.
     """

@@ -91,7 +91,7 @@ def perplexity_curves(curves: Mapping[str, Mapping[int, float]], title: str) -> 
 def compared_runs(
     runs: Mapping[str, Sequence[Curve]], title: str, column: str = "accuracy"
 ) -> Figure:
-    """Share exactly right, or another `column`, by update: a colour a setting, a line a seed.
+    """Share exactly right, or another `column`, by update: a colour per setting, a line per seed.
 
     `runs` is label → the curves of its records, with the columns step and `column`; a label stands
     beside the last point of its mean. `title` is above all.
@@ -148,7 +148,7 @@ def by_seed(
 def slopes(
     settings: Mapping[str, Sequence[tuple[float, float]]], left: str, right: str, title: str
 ) -> Figure:
-    """From one score to another: a line a seed, a colour a setting, named at its right end.
+    """From one score to another: a line per seed, a colour per setting, named at its right end.
 
     `settings` is setting → (score `left`, score `right`) of each seed, shares from 0 to 1; `title`
     is above all.

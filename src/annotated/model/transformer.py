@@ -53,7 +53,7 @@ class Transformer(nn.Module):
         return self.decode(target, self.encode(source), source)
 
     def encode(self, source: SourceIds) -> Memory:
-        """Source ids to memory, one vector a piece."""
+        """Source ids to memory, one vector per piece."""
         x = self.embed(source, "source")
         return self.encoder(x, padding_mask(source, self.config.pad_id))
 

@@ -23,7 +23,7 @@ IDLE = 3  # of about 300 right translations: a head whose cut changes no more of
 
 @dataclass(frozen=True)
 class Size:
-    """A size of the sweep with the runs that are recorded, one a seed."""
+    """A size of the sweep with the runs that are recorded, one per seed."""
 
     layers: int
     heads: int
