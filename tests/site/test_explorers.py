@@ -63,6 +63,16 @@ def explorer(html, view):
         assert page.errors == [] and page.foreign == []
 
 
+def test_every_rule_of_the_style_is_read(html):
+    """A brace that is missing hides all rules after it, and nothing complains."""
+    style = (html / "_static" / "explorer.css").read_text(encoding="utf-8")
+    depth = 0
+    for line in style.splitlines():
+        assert depth == 0 or line == "}" or not line or line.startswith(" "), line
+        depth += line.count("{") - line.count("}")
+    assert depth == 0
+
+
 class TestSchedule:
     @pytest.fixture
     def schedule(self, explorer):
