@@ -78,7 +78,7 @@ class Layer(nn.Module):
         return 1
 
     def path(self, n: int) -> int:
-        """Layers, or steps, from any input to any output that it may reach."""
+        """Layers or steps from any input to any output that it may reach."""
         return 1
 
 
@@ -115,7 +115,8 @@ class SelfAttention(Layer):
 
     def cost(self, n: int) -> Cost:
         """2n²d to mix, 4nd² to project; scores are scaled, then weights."""
-        return Cost(2 * n**2 * self.d, 4 * n * self.d**2, 2 * self.heads * n**2)
+        d, weights = self.d, self.heads * n**2
+        return Cost(2 * n**2 * d, 4 * n * d**2, 2 * weights)
 
     def sequential(self, n: int) -> int:
         """Projection, scores, mixing of values, projection: whatever n is."""
@@ -123,7 +124,7 @@ class SelfAttention(Layer):
 
 
 class RestrictedSelfAttention(SelfAttention):
-    """§4: a position looks at the r positions around it, itself in the middle.
+    """§4: a position looks at the r positions around it, itself included.
 
     Blocks of r queries meet the 2r - 1 keys that any of them may see: twice
     the band, but in a few large products. `r` is odd; ValueError if not.
@@ -201,8 +202,10 @@ class Recurrent(Layer):
             outputs.append(states[0])
         return torch.stack(outputs, 1)
 
-    def step(self, wx: Tensor, uh: Tensor, h: Tensor, c: Tensor) -> list[Tensor]:
-        """The next h, and the next c: from `wx` = W x_t, `uh` = U h, and both."""
+    def step(
+        self, wx: Tensor, uh: Tensor, h: Tensor, c: Tensor
+    ) -> list[Tensor]:
+        """The next h and c: from `wx` = W x_t, `uh` = U h, and both."""
         return [torch.tanh(wx + uh), c]
 
     def sweep(self, x: Sequence, states: Sequence) -> Sequence:
@@ -239,8 +242,10 @@ class GRU(Recurrent):
 
     gates, kernel, per_number = 3, nn.GRU, 10
 
-    def step(self, wx: Tensor, uh: Tensor, h: Tensor, c: Tensor) -> list[Tensor]:
-        """z·h + (1 - z)·new, with gates r and z; `wx`, `uh` and c as above."""
+    def step(
+        self, wx: Tensor, uh: Tensor, h: Tensor, c: Tensor
+    ) -> list[Tensor]:
+        """z·h + (1 - z)·new, gates r and z; `wx`, `uh` and c as above."""
         (r, z, new), (ur, uz, u_new) = wx.chunk(3, -1), uh.chunk(3, -1)
         r, z = torch.sigmoid(r + ur), torch.sigmoid(z + uz)
         new = torch.tanh(new + r * u_new)
@@ -248,12 +253,14 @@ class GRU(Recurrent):
 
 
 class LSTM(Recurrent):
-    """Hochreiter and Schmidhuber (1997): a cell c beside h, and three gates."""
+    """Hochreiter and Schmidhuber (1997): a cell c beside h, three gates."""
 
     gates, kernel, per_number = 4, nn.LSTM, 13
 
-    def step(self, wx: Tensor, uh: Tensor, h: Tensor, c: Tensor) -> list[Tensor]:
-        """c is f·c + i·g, with gates i, f and o of `wx` + `uh`; h = o·tanh c."""
+    def step(
+        self, wx: Tensor, uh: Tensor, h: Tensor, c: Tensor
+    ) -> list[Tensor]:
+        """c is f·c + i·g, gates i, f and o of `wx` + `uh`; h is o·tanh c."""
         i, f, g, o = (wx + uh).chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return [torch.sigmoid(o) * torch.tanh(c), c]
@@ -272,7 +279,9 @@ class Convolution(Layer):
 
     row = CONVOLUTION
 
-    def __init__(self, d: int, k: int, dilation: int = 1, causal: bool = False):
+    def __init__(
+        self, d: int, k: int, dilation: int = 1, causal: bool = False
+    ):
         super().__init__(d)
         self.k = k if causal else odd("k", k)
         self.dilation, self.causal = dilation, causal
@@ -298,7 +307,7 @@ class Convolution(Layer):
         return Cost(self.k * n * self.d**2)
 
     def path(self, n: int) -> int:
-        """⌈(n - 1)/(k - 1)⌉ layers if causal, ⌈(n - 1)/((k - 1)/2)⌉ if not."""
+        """⌈(n - 1)/(k - 1)⌉ layers if causal, else ⌈(n - 1)/((k - 1)/2)⌉."""
         return layers_to_cross(n, self.reach)
 
 
@@ -331,7 +340,9 @@ class SeparableConvolution(Convolution):
     makes the components meet.
     """
 
-    def __init__(self, d: int, k: int, dilation: int = 1, causal: bool = False):
+    def __init__(
+        self, d: int, k: int, dilation: int = 1, causal: bool = False
+    ):
         super().__init__(d, k, dilation, causal)
         self.weight = nn.Parameter(torch.empty(d, 1, k))
         nn.init.normal_(self.weight, std=k**-0.5)
@@ -352,7 +363,7 @@ class SeparableConvolution(Convolution):
 
 
 def odd(name: str, size: int) -> int:
-    """The size; ValueError for one that has no middle, or nothing beside it."""
+    """The size; ValueError for one without a middle and two sides."""
     if size < 3 or size % 2 == 0:
         raise ValueError(f"{name} is {size}; expected an odd number from 3")
     return size
