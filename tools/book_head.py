@@ -67,6 +67,8 @@ def scripts(files, pagename, body):
         name = str(getattr(script, "filename", script) or "")
         if "mathjax/" in name and 'class="math' not in body:
             continue
+        # The search page has scripts in its text that need the others. Pages share these objects.
+        script.attributes.pop("defer", None)
         if name and not name.endswith(AT_ONCE) and pagename != "search":
             script.attributes["defer"] = "defer"
         yield script
