@@ -54,7 +54,9 @@ def test_every_first_cell_gets_the_address_and_nothing_else_changes(clone):
         first, *others = code(clone / "book" / page)
         assert first.endswith(f"\n    %pip install --quiet {archive}")
         assert others == code(ROOT / "book" / page)[1:]
-    repository = yaml.safe_load((clone / "_config.yml").read_text(encoding="utf-8"))["repository"]
+    config = yaml.safe_load((clone / "_config.yml").read_text(encoding="utf-8"))
+    assert config["html"]["baseurl"] == "https://reader.github.io/the-book"
+    repository = config["repository"]
     assert repository["url"] == "https://github.com/reader/the-book"
     assert repository["branch"] == "published"
 

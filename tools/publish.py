@@ -26,9 +26,11 @@ def fill(root: Path, address: str, commit: str) -> None:
         raise ValueError(f"commit {commit!r}: expected its 40 hexadecimal digits")
     local = INSTALL_CELL.splitlines()[-1]
     public = local.removesuffix("..") + f"{address}/archive/{commit}.zip"
+    owner, name = address.rsplit("/", 2)[1:]
     buttons = {
         '\n  url: ""\n': f"\n  url: {address}\n",
         "\n  branch: main\n": f"\n  branch: {BRANCH}\n",
+        '\n  baseurl: ""\n': f"\n  baseurl: https://{owner.lower()}.github.io/{name}\n",
     }
     changes = {root / "_config.yml": buttons}
     for page in (root / "book").glob("*.ipynb"):

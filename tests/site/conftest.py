@@ -1,9 +1,13 @@
 """The built site, as readers get it: opened from disk in a browser that no network helps."""
 
+import contextlib
+import functools
+import http.server
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -29,7 +33,8 @@ PAGES = toc_files(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8")
 
 def pytest_generate_tests(metafunc):
     if "page" in metafunc.fixturenames:
-        metafunc.parametrize("page", PAGES)
+        # Of session scope, so that all tests of a page run one after the other and share its tab.
+        metafunc.parametrize("page", PAGES, scope="session")
 
 
 def pytest_collection_modifyitems(items):
@@ -67,7 +72,7 @@ class View:
     """A page in a tab, with what it complained about and what it asked of other hosts."""
 
     def __init__(self, tab, address):
-        self.tab, self.errors, self.foreign = tab, [], []
+        self.tab, self.errors, self.foreign, self.asked = tab, [], [], []
         tab.on("console", self._console)
         tab.on("pageerror", lambda error: self.errors.append(str(error)))
         tab.on("requestfailed", lambda request: self.errors.append(f"not loaded: {request.url}"))
@@ -81,8 +86,17 @@ class View:
             self.errors.append(message.text)
 
     def _request(self, request):
+        self.asked.append(request.url)
         if not request.url.startswith(("file:", "data:", "blob:", "http://127.0.0.1:")):
             self.foreign.append(request.url)
+
+
+@pytest.fixture(scope="session")
+def opened(html, browser, page):
+    """The page of this test in a tab of its own; tests may change its size and its media."""
+    tab = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    yield View(tab, (html / f"{page}.html").as_uri())
+    tab.close()
 
 
 @pytest.fixture
@@ -97,6 +111,28 @@ def view(browser):
     yield opened
     for tab in tabs:
         tab.close()
+
+
+@contextlib.contextmanager
+def served(folder):
+    """The folder's address while a server of this machine hands it out."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    handler = functools.partial(Quiet, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def address(html):
+    """The built site's address over HTTP."""
+    with served(html) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
