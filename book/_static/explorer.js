@@ -2,7 +2,7 @@
 //   <div class="explorer" data-explorer="NAME">fallback <script type="application/json">data</script></div>
 // This script loads explorers/NAME.js for each, which calls annotatedExplorer("NAME", function (root, data) {…}) and
 // builds what the reader sees into `root`, an empty <div>; it may return a promise. Until that is kept, without script,
-// and in print the fallback shows; a figure that the same cell draws belongs to it.
+// and in print the fallback shows: what stands in the <div>, or else the figure of the cell before.
 // A classic script without fetch or modules, so that it also works on pages opened from disk.
 (function () {
   "use strict";
@@ -32,11 +32,11 @@
       var fallback = element("div", { class: "explorer-fallback" });
       fallback.append.apply(fallback, place.childNodes);
       place.append(fallback);
+      var cell = place.closest(".cell"), figure = cell && cell.previousElementSibling;
       Promise.resolve(build(root, data)).then(function () {
         place.append(root);
         place.classList.add("alive");
-        var cell = place.closest(".cell_output");
-        if (cell) cell.classList.add("with-explorer");
+        if (figure && !fallback.querySelector(":scope > :not(script)")) figure.classList.add("replaced-by-explorer");
       });
     });
   }

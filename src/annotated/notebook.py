@@ -328,7 +328,7 @@ def explorer(name: str, data: object, fallback: HTML | str | None = None) -> Non
     it keeps six digits and is written "≈…", which the comparison of pages
     leaves out, as everywhere; the script gets it as a number. `fallback` is
     HTML that tells the finding where no script runs: in JupyterLab, in print.
-    Without it the figure that the same cell draws does that.
+    Without it the figure of the cell before does that.
     Raises ValueError if `name` is not words joined by hyphens, if a number is
     not finite, or if the fallback is empty; TypeError if `data` are not JSON.
     """
