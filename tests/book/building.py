@@ -46,11 +46,14 @@ def typed(mime, content):
     return v4.new_output("display_data", {mime: content})
 
 
-def picture(shade=120, size=(40, 30)):
-    """A PNG of one shade as Matplotlib would leave it."""
+def picture(shade=120, size=(680, 30), sharp=2):
+    """A PNG of one shade as a figure of the book leaves it, with `sharp` times as many pixels."""
     buffer = io.BytesIO()
-    Image.new("RGB", size, (shade, shade, shade)).save(buffer, "PNG")
-    return typed("image/png", base64.b64encode(buffer.getvalue()).decode() + "\n")
+    pixels = size[0] * sharp, size[1] * sharp
+    Image.new("RGB", pixels, (shade, shade, shade)).save(buffer, "PNG")
+    output = typed("image/png", base64.b64encode(buffer.getvalue()).decode() + "\n")
+    output.metadata["image/png"] = {"width": size[0], "height": size[1]}
+    return output
 
 
 OTHER = {"kind": "other"}

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.canary
 
 # Alike in every run: text, numbers, the package's source, two figures. Different in every run: the
 # process id, printed as a measured number in each kind of output that nbval compares as text.
+PLOT = "with style():\n    _ = figure(3)[1].plot({})"
 PAGE = (
     install(),
     text(
@@ -21,9 +22,10 @@ PAGE = (
         " Each of 5 queries has an output of 4 numbers."
     ),
     code(
-        "import os\nimport matplotlib.pyplot as plt\nimport torch\n"
+        "import os\nimport torch\n"
         "from IPython.display import HTML, Markdown, display\n"
         "from annotated import scaled_dot_product_attention\n"
+        "from annotated.figures.style import figure, style\n"
         "from annotated.notebook import show"
     ),
     code("show(scaled_dot_product_attention)"),
@@ -32,9 +34,9 @@ PAGE = (
         "output, weights = scaled_dot_product_attention(query, key, value)\n"
         "print(output.shape, weights.sum().round().item())"
     ),
-    code("_ = plt.plot(weights[0])", alt="The weights of the first query over five keys"),
+    code(PLOT.format("weights[0]"), alt="The weights of the first query over five keys"),
     hidden("assert weights[0].shape == (5,)"),
-    code("_ = plt.plot(weights[1])", alt="The weights of the second query over five keys"),
+    code(PLOT.format("weights[1]"), alt="The weights of the second query over five keys"),
     hidden("assert weights[1].shape == (5,)"),
     code(
         "print(f'took ≈ {os.getpid() / 7:.3f} s')\n"
@@ -123,7 +125,7 @@ def swapped_figure(cells):
 
 
 def changed_curve(cells):
-    cells[FIRST].source = "_ = plt.plot(weights[0] + torch.tensor([0, 0.01, 0, 0, 0]))"
+    cells[FIRST].source = PLOT.format("weights[0] + torch.tensor([0, 0.01, 0, 0, 0])")
 
 
 def lost_figure(cells):

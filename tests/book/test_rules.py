@@ -212,6 +212,11 @@ BREAKS = {
         [code("x", shown(text_html="<img src='a.png'>"))],
         [code("x", shown(text_html="<svg><path d='M0 0'/></svg>"))],
     ],
+    "figure-size": [
+        [code("x", picture(size=(640, 30)), alt=ALT)],
+        [code("x", picture(sharp=1), alt=ALT)],
+        [code("x", typed("image/png", picture()["data"]["image/png"]), alt=ALT)],
+    ],
     "one-figure": [[code("x", picture(), picture(), alt=ALT)]],
     "figure-asserted": [
         [FIGURE],

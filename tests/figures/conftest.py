@@ -12,8 +12,15 @@ drawn, letters = [], style.letters
 @pytest.fixture(scope="session", autouse=True)
 def noted():
     """`style()` measures the letters of each figure that it finishes: here it is also kept."""
+
+    def measured(fig):
+        size = letters(fig)
+        if size >= style.READABLE:  # or `style()` refuses it
+            drawn.append(fig)
+        return size
+
     patch = pytest.MonkeyPatch()
-    patch.setattr(style, "letters", lambda fig: drawn.append(fig) or letters(fig))
+    patch.setattr(style, "letters", measured)
     yield
     patch.undo()
 

@@ -7,7 +7,7 @@ import torch
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 
-from annotated.figures.heads import head_losses, side_by_side
+from annotated.figures.heads import head_losses, mistaken_digits, side_by_side
 from annotated.figures.style import INK, VIOLET
 
 LOSSES = {
@@ -166,3 +166,15 @@ def test_names_and_widths_must_fit(layer):
         side_by_side(*layer, "ab", "wxyz", "Found")
     with pytest.raises(ValueError, match="9 wide; expected a multiple of 2 heads"):
         side_by_side(weights, joined[:, :9], output, "abc", "wxyz", "Found")
+
+
+def test_a_digit_stands_in_its_row_and_what_it_became_in_the_column():
+    became = {"one": {("6", "5"): 37, ("7", "3"): 11, ("0", "9"): 7}, "other": {("1", "2"): 3}}
+    fig = mistaken_digits(became, "Found")
+    for ax, (name, counts) in zip(fig.axes, became.items(), strict=True):
+        (image,) = ax.images
+        grid = np.array(image.get_array())
+        assert {(str(r), str(c)): int(grid[r, c]) for r, c in np.argwhere(grid)} == counts
+        assert image.get_clim() == (0, 37) and ax.get_title("left") == name
+    said = {text.get_position(): text.get_text() for text in fig.axes[0].texts}
+    assert said == {(5, 6): "37", (3, 7): "11"} and not fig.axes[1].texts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotated.figures.optimizer import schedules
+from annotated.figures.optimizer import adams_moves, schedules
 
 RATES = {
     "small": {1: 1e-4, 7: 7e-4, 101: 2e-4},
@@ -46,3 +46,18 @@ class TestSchedules:
         drawn = [line for line in rate.axes[0].lines if line.get_marker() != "o"]
         assert len({line.get_color() for line in drawn}) == 2
         assert len({line.get_linestyle() for line in drawn}) == 2
+
+
+class TestAdamsMoves:
+    def test_gradients_stand_above_the_moves_that_they_made(self):
+        fig = adams_moves([0.5, -2.0, 1.0], [-0.003, 0.0015, 0.0], 0.003, "Found")
+        above, below = ([bar.get_height() for bar in ax.patches] for ax in fig.axes)
+        assert above == [0.25, -1.0, 0.5] and below == [-1.0, 0.5, 0.0]
+        dotted = [line for line in fig.axes[1].lines if line.get_linestyle() == ":"]
+        assert {y for line in dotted for y in line.get_ydata()} == {-1, 1}
+        assert [bar.get_x() + bar.get_width() / 2 for bar in fig.axes[0].patches] == [1, 2, 3]
+        assert fig.get_suptitle() == "Found"
+
+    def test_as_many_moves_as_gradients(self):
+        with pytest.raises(ValueError, match="2 moves for 3 gradients"):
+            adams_moves([1.0, 2.0, 3.0], [0.1, 0.2], 0.1, "Found")

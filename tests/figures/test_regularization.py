@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from annotated.figures.regularization import probability_of_right
+from annotated.figures.regularization import probability_of_right, rewarded
 
 SHARES = {"smoothed": [0.0, 0.1, 0.2, 0.3, 0.4], "plain": [0.02, 0.0, 0.0, 0.0, 0.98]}
 
@@ -48,3 +48,13 @@ def test_shares_that_are_not_shares_are_refused():
     with pytest.raises(ValueError, match="plain add up to 0.900, expected 1"):
         probability_of_right({"plain": [0.5, 0.4]}, {}, "Found")
     plt.close("all")
+
+
+def test_the_last_loss_has_its_lowest_point_marked():
+    losses = {"plain": {0.5: 0.7, 0.75: 0.3, 1.0: 0.0}, "smoothed": {0.5: 1.3, 0.75: 0.9, 1.0: 1.5}}
+    (ax,) = rewarded(losses, 0.75, "Found").axes
+    first, last, dot = ax.lines
+    assert [dict(zip(*line.get_data())) for line in (first, last)] == [*losses.values()]
+    assert dot.get_xydata().tolist() == [[0.75, 0.9]]
+    assert first.get_color() != last.get_color() and first.get_linestyle() != last.get_linestyle()
+    assert [text.get_text() for text in ax.texts] == ["plain", "smoothed", "lowest at 0.7500"]

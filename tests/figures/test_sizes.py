@@ -3,7 +3,8 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from annotated.figures.sizes import Point, by_parameters, heads_sorted
+from annotated.figures.sizes import Point, by_parameters, heads_sorted, shares_by_choice
+from annotated.figures.style import DEEP, VIOLET
 
 GROUPS = {
     "two layers": [Point(60_000, [0.98, 0.995, 0.99]), Point(250_000, [0.999, 0.997, 1.0])],
@@ -67,3 +68,14 @@ class TestHeadsSorted:
             for ax in heads_sorted(PANELS, "Found").axes
         ]
         assert colors[0]["d_model 64"] == colors[1]["d_model 64"] != colors[0]["d_model 32"]
+
+
+def test_choices_stand_in_the_order_of_what_they_cost():
+    shares = {"nothing": [1.0, 0.995], "sums": [0.0, 0.01], "scale": [0.95, 0.997]}
+    (ax,) = shares_by_choice(shares, "Found", 0.99, "right").axes
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["sums", "scale", "nothing"]
+    assert [list(line.get_xdata()) for line in dots] == [[0.0, 0.01], [0.95, 0.997], [1.0, 0.995]]
+    assert [set(line.get_ydata()) for line in dots] == [{0}, {1}, {2}]
+    assert [line.get_color() for line in dots] == [DEEP, DEEP, VIOLET]
+    assert ax.yaxis_inverted() and ax.get_xlabel() == "right"

@@ -20,6 +20,8 @@ FOLDS = {"hide-cell", "hide-input", "remove-input"}  # the book folds the source
 PREDICTED = "hide-output"  # the answer to a prediction: the book folds it until the reader opens it
 MEASURED_FIGURE = "measured-figure"  # its data differ from processor to processor
 
+FIGURE_WIDTHS = (680, 500)  # px, the two of annotated.figures.style
+
 # Kinds of page: `book = {"kind": …, "section": …}`, metadata of a notebook, front matter of a text.
 LESSON = "lesson"  # a section of the paper explained: picture, build, predict, exercises
 STUDY = "study"  # evidence about a section: claim, prediction, measurement, verdict

@@ -12,6 +12,7 @@ from annotated.figures.style import (
     CHANGED,
     GREY,
     INK,
+    LINE,
     NARROW,
     SIGNED,
     VIOLET,
@@ -122,6 +123,37 @@ def draw_losses(ax, counts: np.ndarray, total: int, columns: Sequence) -> None:
     ax.set_xticks(range(counts.shape[1]), columns)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
+
+
+def mistaken_digits(
+    became: Mapping[str, Mapping[tuple[str, str], int]], title: str
+) -> Figure:
+    """A grid for each cut: which digit (row) became which (column), and how often.
+
+    `became` is the name of a cut → (digit, what was said) → count. All grids have one scale, and
+    counts above a fifth of the largest stand in their cells. `title` is above all.
+    """
+    most = max(count for counts in became.values() for count in counts.values())
+    with style():
+        fig, axes = figure(4.4, 1, len(became), sharey=True, squeeze=False)
+        for ax, (name, counts) in zip(axes.flat, became.items(), strict=True):
+            grid = np.zeros((10, 10), dtype=int)
+            for (digit, said), count in counts.items():
+                grid[int(digit), int(said)] = count
+            ax.imshow(grid, cmap=CHANGED, vmin=0, vmax=most)
+            ax.plot([-0.5, 9.5], [-0.5, 9.5], color=LINE, linewidth=1)  # what is right
+            for (row, column), count in np.ndenumerate(grid):
+                if count > most / 5:
+                    ax.text(column, row, f"{count}", ha="center", va="center", color="black",
+                            fontsize=12.5)
+            ax.set_xticks(range(10))
+            ax.set_yticks(range(10))
+            ax.tick_params(length=0)
+            ax.set_title(name, weight="normal")
+            ax.set_xlabel("became")
+        axes[0, 0].set_ylabel("the digit")
+        fig.suptitle(title, x=0.01, ha="left")
+    return fig
 
 
 def label(name: str) -> str:

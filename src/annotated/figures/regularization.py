@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import DEEP, VIOLET, figure, name_line, style
+from annotated.figures.style import DEEP, GREY, VIOLET, figure, name_line, style
 
 
 def probability_of_right(
@@ -37,4 +37,33 @@ def probability_of_right(
         axes[-1, 0].set_xlabel("probability of the right piece")
         axes[0, 0].set_ylabel("share")
         fig.suptitle(title, x=0.01, ha="left")
+    return fig
+
+
+def rewarded(
+    losses: Mapping[str, Mapping[float, float]], lowest: float, title: str
+) -> Figure:
+    """Losses against the probability that the right piece gets; the last line has its minimum.
+
+    `losses` is a name → probability → nats; the first line is grey, the last violet. An orange dot
+    stands on the last at `lowest`, one of its probabilities. `title` is above all.
+    """
+    with style():
+        fig, ax = figure(4.0)
+        names = [*losses]
+        for name, points in losses.items():
+            last = name == names[-1]
+            ax.plot([*points], [*points.values()], "-" if last else "--",
+                    color=VIOLET if last else GREY, linewidth=2.5 if last else 2.0, label=name)
+            start = [*points][len(points) // 6]
+            name_line(ax, start, points[start], name, VIOLET if last else GREY, xytext=(8, 8),
+                      va="bottom")
+        bottom = losses[names[-1]][lowest]
+        ax.plot([lowest], [bottom], "o", color=DEEP, markersize=9, zorder=4)
+        name_line(ax, lowest, bottom, f"lowest at {lowest:.4f}", DEEP, xytext=(0, -12), va="top",
+                  ha="center")
+        ax.set_ylim(0, 1.1 * max(max(points.values()) for points in losses.values()))
+        ax.set_xlabel("probability of the right piece")
+        ax.set_ylabel("loss, in nats")
+        ax.set_title(title)
     return fig

@@ -1,4 +1,4 @@
-"""How small a model can be: accuracy and the worth of heads, by size."""
+"""How small a model can be, by size; and what a model of one size needs of its parts."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -8,8 +8,11 @@ from matplotlib.figure import Figure
 from annotated.figures.style import (
     COLORS,
     DASHES,
+    DEEP,
     GREY,
+    LINE,
     MARKERS,
+    VIOLET,
     figure,
     name_line,
     number,
@@ -100,4 +103,30 @@ def heads_sorted(
         axes[-1, 0].set_xlabel("head, the most needed first")
         axes[0, 0].set_ylabel("translations changed")
         fig.suptitle(above, x=0.01, ha="left")
+    return fig
+
+
+def shares_by_choice(
+    shares: Mapping[str, Sequence[float]], title: str, enough: float, score: str
+) -> Figure:
+    """A row for each choice taken away, the costliest on top: a dot a seed.
+
+    `shares` is what was taken away → the share right of each seed, 0 to 1. Rows whose worst seed
+    has less than `enough` are orange, the others violet. `score` names the axis; `title` is above.
+    """
+    rows = sorted(shares, key=lambda name: sorted(shares[name])[len(shares[name]) // 2])
+    with style():
+        fig, ax = figure(1.2 + 0.34 * len(rows))
+        for place, name in enumerate(rows):
+            values = shares[name]
+            color = VIOLET if min(values) >= enough else DEEP
+            ax.axhline(place, color=LINE, linewidth=0.8, zorder=0)
+            ax.plot(values, [place] * len(values), "o", color=color, markersize=8, alpha=0.75)
+        ax.set_yticks(range(len(rows)), rows)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.set_xlim(-0.02, 1.02)
+        ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+        ax.tick_params("y", length=0)
+        ax.set_xlabel(score)
+        fig.suptitle(title, x=0.01, ha="left")
     return fig

@@ -5,6 +5,7 @@ Red is only what a mask forbids, green only what is right.
 """
 
 import io
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -64,12 +65,18 @@ _begun: list[Figure] = []  # figures of the block that is being drawn
 class BookFigure(Figure):
     """A figure that notebooks show at twice its pixels, on whatever ground the page has."""
 
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        """PNG with a palette and, for who lays out the page, its width and height in px."""
-        width, height = (round(DPI * inches) for inches in self.get_size_inches())
-        light = dict(needs_background="light")  # JupyterLab's word for dark ink
-        size = {"image/png": dict(width=width, height=height)}
-        return {"image/png": png(self), "text/plain": repr(self)}, size | light
+
+def _tell_notebook() -> None:
+    """Where IPython runs us, it asks `_shown` for our figures, whatever it does with others."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None:
+        shell.display_formatter.formatters["image/png"].for_type(BookFigure, _shown)
+
+
+def _shown(fig: BookFigure) -> tuple[bytes, dict[str, int]]:
+    """The PNG and, for who lays out the page, the width and height in px that it is shown at."""
+    width, height = (round(DPI * float(inches)) for inches in fig.get_size_inches())
+    return png(fig), dict(width=width, height=height)
 
 
 def png(fig: Figure, ground: str = "none") -> bytes:
@@ -133,6 +140,7 @@ def figure(height: Number, rows: int = 1, cols: int = 1, width: Number = WIDE, *
 
     `width` and `height` are inches, the width one of two; `options` are those of pyplot.subplots.
     """
+    _tell_notebook()
     fig, axes = plt.subplots(rows, cols, figsize=(width, height), FigureClass=BookFigure, **options)
     _begun.append(fig)
     return fig, axes

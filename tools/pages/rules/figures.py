@@ -1,9 +1,11 @@
 """Rules about figures and measured numbers."""
 
+import base64
 import re
+import struct
 from collections.abc import Callable
 
-from pages import HIDDEN
+from pages import FIGURE_WIDTHS, HIDDEN
 from pages.book import Book
 from pages.page import Cell, Page
 from pages.reading import assertions, bounds, calls, calls_only
@@ -53,6 +55,27 @@ def one_figure(cell: Cell):
     pictures = sum(mime == "image/png" for mime, _ in cell.data)
     if pictures > 1:
         yield f"{pictures} figures in one cell"
+
+
+@cell_rule("cells")
+def figure_size(cell: Cell):
+    """Figures have one of two widths, so that no page jumps and no letters shrink, and twice the
+    pixels, so that fine screens show them sharp. `annotated.figures.style` sees to both."""
+    for output in cell.outputs:
+        if "image/png" in output.get("data", {}):
+            size = output.get("metadata", {}).get("image/png", {})
+            width, height = size.get("width"), size.get("height")
+            pixels = _pixels(output["data"]["image/png"])
+            if width not in FIGURE_WIDTHS:
+                yield f"a figure {width} px wide (metadata of its output), not one of two widths"
+            elif pixels != (2 * width, 2 * height):
+                yield "a figure of {} × {} pixels, not twice its size".format(*pixels)
+
+
+def _pixels(png: str) -> tuple[int, int]:
+    """Width and height, as they stand at the beginning of a PNG."""
+    width, height = struct.unpack(">II", base64.b64decode("".join(png))[16:24])
+    return width, height
 
 
 def _followed_by_hidden(page: Page, cell: Cell, test: Callable[[Cell | None], object]) -> bool:
