@@ -1,6 +1,7 @@
 """What readers move on the pages: the numbers that the scripts compute are Python's."""
 
 import json
+from copy import deepcopy
 from math import isclose, log
 
 import pytest
@@ -17,6 +18,8 @@ from annotated import (
 from annotated.data.numbers import spell
 from annotated.notebook import book_model
 from annotated.recipes import RECIPES
+
+BOOK = book_model()
 
 
 class Explorer:
@@ -258,3 +261,85 @@ class TestArchitecture:
         box.dispatch_event("click")
         assert "encoder.layers.0.feed_forward" in architecture.said
         assert architecture.tab.url.endswith("03-model-architecture.html")
+
+
+class TestPositions:
+    @pytest.fixture
+    def positions(self, explorer):
+        return explorer("03-5-positional-encoding", "positions")
+
+    def pythons(self, number, places):
+        """What the package's model writes, each piece at its place, or at none."""
+        ids = BOOK.batch_of([number]).source
+        at = BOOK.model.positions(12)
+        zero = torch.zeros_like(at[0])
+        place = torch.stack([zero if p is None else at[p] for p in places])
+        with torch.no_grad():
+            memory = BOOK.model.encoder(BOOK.model.embedding(ids) + place, BOOK.mask(ids))
+            return BOOK.translations(ids, memory)[0]
+
+    def test_the_model_writes_what_pythons_writes(self, positions):
+        written = positions.live.locator(".positions-german")
+        for number, name, places in (
+            (204, "their own", range(5)), (204, "first and fourth exchanged", [3, 1, 2, 0, 4]),
+            (402, "all one later", range(1, 6)), (402, "all five later", range(5, 10)),
+            (204, "none", [None] * 5), (342, "all five later", range(5, 12)),
+        ):
+            positions.press(str(number))
+            positions.press(name)
+            assert written.inner_text() == self.pythons(number, places), name
+
+    def test_one_piece_alone_takes_another_place_and_the_focus_stays(self, positions):
+        select = positions.live.get_by_label("two", exact=True)
+        select.focus()
+        select.select_option("7")
+        assert positions.live.get_by_label("two", exact=True).evaluate(
+            "select => select === document.activeElement")
+        said = positions.live.locator(".positions-german").inner_text()
+        assert said == self.pythons(204, [7, 1, 2, 3, 4])
+
+
+class TestMaskLab:
+    @pytest.fixture
+    def lab(self, explorer):
+        return explorer("03-2-3-applications-of-attention", "mask-lab")
+
+    def pythons(self, may):
+        """What the package's model says next, the right German given, with this mask."""
+        batch, model = BOOK.batch(), deepcopy(BOOK.model)
+        for layer in model.decoder.layers:
+            attention = layer.self_attention
+            attention.causal = False
+            attention.prepare = lambda query, keys, mask, own: (query, keys, may)
+        with torch.no_grad():
+            return model(batch.source, batch.target)[0].argmax(-1), batch.labels[0]
+
+    def paint(self, lab, may):
+        for i in range(4):
+            for j in range(4):
+                cell = lab.live.locator(".mask-grid button").nth(4 * i + j)
+                if (cell.get_attribute("aria-pressed") == "true") != bool(may[i, j]):
+                    cell.click()
+
+    def test_who_reaches_whom_and_what_is_said_are_pythons(self, lab):
+        own = torch.eye(4).bool()
+        causal = torch.ones(4, 4).bool().tril()
+        ahead = causal | own.roll(1, 1).triu()
+        for may in causal, own, own | own.roll(1, 1), ahead, torch.ones(4, 4).bool():
+            self.paint(lab, may)
+            for layers in 1, 3:
+                lab.move("layers", layers)
+                reach = (may | own).float().matrix_power(layers) > 0
+                cells = lab.live.locator(".mask-grid td > span").all_inner_texts()
+                assert [cell != "no" for cell in cells] == reach.flatten().tolist()
+                assert lab.number("leaks") == reach.diagonal(1).sum()
+            said, labels = self.pythons(may)
+            assert lab.number("right") == (said == labels).sum()
+            words = lab.live.locator(".film-words li").first.inner_text().split(": ")[1]
+            assert words.split(" · ") == [BOOK.tokenizer.piece(i) or "EOS" for i in said.tolist()]
+
+    def test_on_its_own_it_writes_by_the_mask(self, lab):
+        alone = lab.live.locator(".film-words li").nth(1)
+        assert alone.inner_text().endswith(spell(342, "de"))
+        lab.press("all see all")  # nothing stands to the right while it writes
+        assert "writes the right word" in lab.said
