@@ -66,6 +66,22 @@ def test_the_whole_of_it_is_on_the_first_screen(html, view, width, height):
     assert tab.evaluate("scrollX") == 0
 
 
+SHIFTS = """window.shifted = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((e) => { window.shifted += e.value; }))
+  .observe({ type: "layout-shift", buffered: true });"""
+
+
+@pytest.mark.parametrize("width, height", [(1280, 800), (390, 844)])
+def test_nothing_jumps_when_the_model_has_come(html, browser, width, height):
+    tab = browser.new_page(viewport={"width": width, "height": height})
+    tab.add_init_script(SHIFTS)
+    tab.goto((html / "book" / "index.html").as_uri())
+    Swap(tab)
+    tab.wait_for_timeout(300)
+    assert tab.evaluate("shifted") < 0.05
+    tab.close()
+
+
 @pytest.mark.parametrize("width", [320, 390, 768])
 def test_the_longest_number_fits_narrow_screens(html, view, width):
     tab = view(html / "book" / "index.html").tab

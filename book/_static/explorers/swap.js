@@ -160,7 +160,10 @@ annotatedExplorer("swap", function (root, data) {
   }
 
   // Where a strip is narrower than its word, the word stands upright.
-  const fit = () => strips.classList.toggle("narrow", strips.clientWidth < 46 * strips.children.length);
+  const fit = function () {
+    const width = strips.clientWidth; // 0 before it stands on the page
+    if (width) strips.classList.toggle("narrow", width < 46 * strips.children.length);
+  };
   new ResizeObserver(fit).observe(strips);
 
   return load("model.js").then(() => annotatedModel.load()).then(function (ready) {
