@@ -63,9 +63,9 @@ annotatedExplorer("mask-lab", (root, data) => {
       onclick: () => { may[i][j] = !may[i][j]; show(); },
     }, may[i][j] ? "✓" : "")));
     if (at >= 0) mask.querySelectorAll("button")[at].focus();
-    reach.replaceChildren(grid(`has something of, after ${layers} ${layers === 1 ? "layer" : "layers"}`, (i, j) =>
+    reach.replaceChildren(grid(`has something of, after ${layers} ${layers === 1 ? "layer" : "layers"} (yes!: its answer)`, (i, j) =>
       element("span", { class: seen[i][j] ? (j === i + 1 ? "leak" : "seen") : "" },
-        seen[i][j] ? (j === i + 1 ? "answer" : "yes") : "no")));
+        seen[i][j] ? (j === i + 1 ? "yes!" : "yes") : "no")));
     const leaks = seen.filter((row, i) => row[i + 1]).length;
     const right = annotatedModel.spell(data.number, "de");
     given.replaceChildren(...next.flatMap((id, i) => [i ? " · " : "",

@@ -49,7 +49,7 @@ annotatedExplorer("positions", (root, data) => {
   function show() {
     const ids = source(), focused = [...cards.querySelectorAll("select")].indexOf(document.activeElement);
     cards.replaceChildren(...ids.map((id, i) => {
-      const select = element("select", { onchange: () => {
+      const select = element("select", { "aria-label": `place of ${tokenizer.piece(id)}`, onchange: () => {
         chosen.places[i] = select.value === NONE ? NONE : Number(select.value);
         show();
       } }, [NONE, ...Array.from({ length: data.places + 1 }, (_, place) => place)].map(place =>
