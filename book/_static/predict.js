@@ -1,4 +1,4 @@
-// Predictions: the answer, and the first paragraph after it, are veiled until the reader says that the guess is made.
+// Predictions: the answer, and what after it gives it away, are veiled until the reader says that the guess is made.
 // The question is a paragraph of class "predict" (tools/book_learn.py), the answer an output tagged hide-output, which
 // is folded in the page itself: so it works without this script, and opens on paper. What was opened stays open.
 (function () {
@@ -12,6 +12,18 @@
     return null;
   }
 
+  // The first paragraph after the answer; and pictures and explorers up to the next cell of code, heading or question,
+  // with what is said between them.
+  function tellingAfter(cell) {
+    var telling = [], waiting = [];
+    for (var node = cell.nextElementSibling; node; node = node.nextElementSibling) {
+      if (node.matches("p:not(.predict)")) waiting.push(node);
+      else if (node.matches("div.cell.tag_hide-input")) telling = telling.concat(waiting.splice(0), node);
+      else break;
+    }
+    return telling.length ? telling : waiting.slice(0, 1);
+  }
+
   function veil(question) {
     var cell = answerOf(question), details = cell && cell.querySelector("details.below-input");
     if (!details) return;
@@ -20,9 +32,7 @@
       details.open = true;
       return;
     }
-    var after = cell.nextElementSibling;
-    var hidden = [details.querySelector(".cell_output"), after && after.matches("p:not(.predict)") ? after : null];
-    hidden = hidden.filter(Boolean);
+    var hidden = [details.querySelector(".cell_output")].concat(tellingAfter(cell));
     var button = document.createElement("button");
     button.type = "button";
     button.className = "aa-button unveil";

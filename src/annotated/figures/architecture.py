@@ -100,10 +100,10 @@ def parts(
     end = [inner.name for inner in call.calls].index("encoder") + 1
     found: list[dict[str, str | int]] = []
 
-    def add(call: Call, side: str, reads: Tensor, gives: Tensor, **more) -> None:
+    def add(call: Call, side: str, reads: Tensor, gives: Tensor, **more: str | int) -> None:
         learned = sum(weight.numel() for weight in call.module.parameters())
         found.append({"name": call.name, "side": side, "reads": shape(reads),
-                      "gives": shape(gives), "parameters": learned} | more)
+                      "gives": shape(gives), "parameters": learned, **more})
 
     for side, calls in (("encoder", call.calls[:end]), ("decoder", call.calls[end:])):
         embed, positions, _, stack = calls
@@ -113,7 +113,7 @@ def parts(
         for inner in (inner for sub in first.calls for inner in sub.calls):
             if isinstance(inner.module, nn.Dropout):
                 continue
-            more = {}
+            more: dict[str, str | int] = {}
             if isinstance(inner.module, MultiHeadAttention):
                 x, memory, mask = (*inner.inputs, None, None)[:3]
                 answers = x if memory is None else memory

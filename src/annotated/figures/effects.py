@@ -36,7 +36,8 @@ def weight_against_effect(
 
 def _names(ax: Axes, weight: Mapping[str, float], lost: Mapping[str, float], least: float) -> None:
     """The name of each dot, on that of eight sides where it is farthest from dots and names."""
-    wide, high = 0.8 * ax.figure.get_figwidth(), 0.7 * ax.figure.get_figheight()  # about, inches
+    whole, dpi = ax.figure.bbox, ax.figure.dpi
+    wide, high = 0.8 * whole.width / dpi, 0.7 * whole.height / dpi  # about, inches
     (left, right), (low, top) = ax.get_xlim(), ax.get_ylim()
     across, up = wide / (right - left), high / (top - low)
     place = {
