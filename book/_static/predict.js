@@ -17,11 +17,12 @@
   function tellingAfter(cell) {
     var telling = [], waiting = [];
     for (var node = cell.nextElementSibling; node; node = node.nextElementSibling) {
-      if (node.matches("p:not(.predict)")) waiting.push(node);
+      if (node.matches("p:not(.predict), ul, ol, div.pst-scrollable-table-container")) waiting.push(node);
       else if (node.matches("div.cell.tag_hide-input")) telling = telling.concat(waiting.splice(0), node);
       else break;
     }
-    return telling.length ? telling : waiting.slice(0, 1);
+    var said = telling.some(function (node) { return node.matches("p, ul, ol"); });
+    return said ? telling : telling.concat(waiting.slice(0, 1));
   }
 
   function veil(question) {

@@ -81,6 +81,10 @@ class View:
         # MathJax works on after the page has loaded.
         tab.evaluate("async () => { if (window.MathJax?.startup) await MathJax.startup.promise }")
 
+    def open_answers(self):
+        """As a reader who has guessed: what stands after a prediction is veiled until then."""
+        self.tab.evaluate("document.querySelectorAll('.unveil').forEach(button => button.click())")
+
     def _console(self, message):
         if message.type == "error":
             self.errors.append(message.text)

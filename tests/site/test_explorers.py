@@ -59,8 +59,7 @@ def explorer(html, view):
 
     def find(page, name):
         opened.append(view(html / "book" / f"{page}.html"))
-        # An explorer may be the answer to a prediction, and veiled until the reader has guessed.
-        opened[-1].tab.evaluate("document.querySelectorAll('.unveil').forEach((b) => b.click())")
+        opened[-1].open_answers()
         return Explorer(opened[-1], name)
 
     yield find

@@ -26,6 +26,7 @@ def opened(html, view):
     def find(name, width=1280):
         shown = view(html / "book" / f"{PLACES[name]}.html")
         views.append(shown)
+        shown.open_answers()
         shown.tab.set_viewport_size({"width": width, "height": 800})
         root = shown.tab.locator(f".explorer[data-explorer={name}] > .explorer-live")
         root.wait_for(state="attached")

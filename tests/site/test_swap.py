@@ -46,6 +46,7 @@ class Swap:
 @pytest.fixture
 def swap(request, html, view):
     shown = view(html / "book" / f"{getattr(request, 'param', 'index')}.html")
+    shown.open_answers()
     yield Swap(shown.tab)
     assert shown.errors == [] and shown.foreign == []
 

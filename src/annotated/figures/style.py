@@ -178,7 +178,7 @@ def name_columns(ax, pieces: Sequence[str], places: Sequence | None = None) -> N
 
 
 def name_line(ax, x: Number, y: Number, words: str, color: str, **place) -> None:
-    """Words beside the point (`x`, `y`) of a line, in its `color`: a name needs no legend.
+    """On `ax`, `words` beside the point (`x`, `y`) of a line, in its `color`, as its name.
 
     `place` goes to annotate: xytext, ha and va.
     """
