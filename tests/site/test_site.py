@@ -179,7 +179,8 @@ def test_page_opens_cleanly_from_disk(opened):
 
 def axe_faults(tab, **options) -> list[str]:
     """What axe finds of serious or critical faults."""
-    checked = Axe().run(tab, options=options).response
+    # Of what passes it needs to tell one element of each rule, no more.
+    checked = Axe().run(tab, options={"resultTypes": ["violations"]} | options).response
     assert checked["passes"]
     return [
         f"{fault['id']} ({fault['impact']}): {node['html'][:200]}"
@@ -199,7 +200,8 @@ def test_page_is_accessible_wide_narrow_dark_and_printed_from_the_dark(opened):
         """() => [...document.querySelectorAll("pre")].every((code) =>
           code.tabIndex === 0 || code.scrollWidth <= code.clientWidth)"""
     )
-    assert axe_faults(tab) == []
+    colours_apart = {"color-contrast": {"enabled": False}}  # as below; it takes longest
+    assert axe_faults(tab, rules=colours_apart) == []
     tab.set_viewport_size({"width": 1280, "height": 800})
     assert axe_faults(tab) == []
     # The dark changes colours and nothing else.
@@ -322,8 +324,12 @@ def test_the_front_page_says_how_to_get_the_repository(html, published):
     """Without an address it is a clone that the reader has."""
     without, given = (soup(site / "book/index.html") for site in (html, published))
     assert "git clone" not in without.get_text()
-    assert "In a clone of this repository:" in without.select_one("#run-it").get_text()
-    commands = given.select_one("#run-it .highlight-bash pre").get_text().splitlines()
+    here, there = (
+        next(h for h in doc.select("section > h2") if h.get_text().startswith("Run it")).parent
+        for doc in (without, given)
+    )
+    assert "In a clone of this repository:" in here.get_text()
+    commands = there.select_one("pre").get_text().splitlines()
     assert commands == ["git clone https://github.com/reader/the-book", "cd the-book"]
 
 
