@@ -171,7 +171,7 @@ def ignored_cell(cells):
 
 # What breaks the page -> what must find it: rules of `check`, or cells that `nbval` fails.
 BROKEN = {
-    stripped: {"execution-counts", "alt-text", "numerals"},
+    stripped: {"execution-counts", "alt-text", "numerals", "predict"},
     unrun_cell: {"execution-counts", "numerals"},
     lost_figure: {"alt-text"},
     ignored_cell: {"tags"},
