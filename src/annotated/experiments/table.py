@@ -106,6 +106,22 @@ def padding(recipe: str, seconds: float) -> Measurement:
     )
 
 
+def table_1(grid: str, least: dict[str, float]) -> Measurement:
+    """§4: Table 1 in time and memory, over the `grid` "default" or "full"."""
+    return Measurement(
+        name="table-1" if grid == "default" else f"table-1-{grid}",
+        function="annotated.complexity.table_1:record", arguments={"grid": grid}, least=least,
+    )
+
+
+def against_lstm(size: str, least: dict[str, float]) -> Measurement:
+    """§4: training and generation, a Transformer "small" or "base" against LSTMs of its `size`."""
+    return Measurement(
+        name=f"training-and-generation-{size}",
+        function="annotated.complexity.generation:record", arguments={"size": size}, least=least,
+    )
+
+
 _ALL = (
     step("base", "float32", {"cpu": 90.0}, {"cpu": 12.0}),
     step("base", "bfloat16", {"cuda": 60.0}, {"cuda": 20.0}),
@@ -212,6 +228,10 @@ _ALL = (
     *(size(layers, heads, d, times * d) for layers, heads, d, times in SIZES),
     padding("numbers-en-de", 60.0), padding("multi30k-en-de-short", 300.0),
     padding("tatoeba-en-de", 1800.0),
+    table_1("default", {"cpu": 280.0, "cuda": 90.0}),
+    against_lstm("small", {"cpu": 240.0, "cuda": 60.0}),
+    against_lstm("base", {"cuda": 120.0}),
+    table_1("full", {"cpu": 7200.0, "cuda": 300.0}),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 
