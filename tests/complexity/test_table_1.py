@@ -22,7 +22,7 @@ from annotated.complexity.table_1 import (
 )
 from annotated.jobs import Job, Unavailable
 
-TINY = Grid((3, 7, 64, 65), (2, 6), 3, 60_000, (5, 11))
+TINY = Grid((3, 7, 64, 65), (2, 6), 3, 60_000.0, (5, 11))
 
 
 @pytest.fixture

@@ -56,7 +56,10 @@ def models(config: TransformerConfig, device: str, seed: int) -> dict[str, Seq2S
 
 
 def sentences(config: TransformerConfig, count: int, length: int, seed: int) -> Batch:
-    """`count` pairs of random words of `config`'s vocabulary, each side of `length` with EOS."""
+    """`count` pairs of words of `config`'s vocabulary, drawn by `seed`.
+
+    Each side has the `length`, its EOS included.
+    """
     rng, special = random.Random(seed), (config.pad_id, config.bos_id, config.eos_id)
     words = [i for i in range(config.vocab_size) if i not in special]
     rows = [
@@ -206,10 +209,14 @@ class Reads(TorchDispatchMode):
                     if key not in self.made:
                         size = min(x.nbytes, x.untyped_storage().nbytes())
                         self.read[key] = max(self.read.get(key, 0), size)
+        # What an operation writes into was there before: it is not made by it.
+        there = {
+            x.untyped_storage().data_ptr() for x in tree_leaves((args, kwargs))
+            if isinstance(x, Tensor)
+        }
         for x in tree_leaves(given):
-            if isinstance(x, Tensor) and x.untyped_storage().data_ptr() not in self.read:
-                if not function.is_view:
-                    self.made[x.untyped_storage().data_ptr()] = x.untyped_storage()
+            if isinstance(x, Tensor) and x.untyped_storage().data_ptr() not in there:
+                self.made[x.untyped_storage().data_ptr()] = x.untyped_storage()
         return given
 
 
