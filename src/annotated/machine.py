@@ -1,4 +1,4 @@
-"""What a record says of where it was made: processor, versions, commit and date."""
+"""What a record says of where it was made: processor, versions, commit, date; and its energy."""
 
 import os
 import platform
@@ -6,12 +6,15 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from datetime import date
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 KINDS = ("cpu", "cuda")
+POWERCAP = Path("/sys/class/powercap")  # where Linux counts the energy of processors (RAPL)
 
 
 def this_machine(kind: str = "cpu") -> dict[str, Any]:
@@ -70,6 +73,61 @@ def memory_size(device: str = "cpu") -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return sys.maxsize
+
+
+def energy_meter(kind: str = "cpu", root: Path = POWERCAP) -> Callable[[], float] | None:
+    """A function that gives the joules used since it was last called, or made; None: nobody tells.
+
+    `kind` "cpu": those of all processor packages, as Linux counts them under `root`, whoever
+    used them. "cuda": the GPU's power at the call, which NVML takes over the last second, times
+    the time, so that between two calls it should do one thing for longer than that.
+    """
+    return _gpu_energy() if kind == "cuda" else _cpu_energy(root)
+
+
+def _cpu_energy(root: Path) -> Callable[[], float] | None:
+    def numbers(file: str) -> list[int]:
+        return [int((package / file).read_text()) for package in packages]
+
+    try:
+        # "intel-rapl:0" is a package, on AMD too; "intel-rapl:0:0" a part of it, and what is
+        # called psys holds the packages again.
+        packages = [
+            zone for zone in sorted(root.glob("intel-rapl:*"))
+            if zone.name.count(":") == 1 and (zone / "name").read_text().startswith("package")
+        ]
+        spans, last = numbers("max_energy_range_uj"), numbers("energy_uj")
+    except (OSError, ValueError):  # only root may read them on most machines
+        return None
+
+    def joules() -> float:
+        nonlocal last
+        now = numbers("energy_uj")
+        # A counter begins again when it is full.
+        used = sum((b - a) % (span + 1) for a, b, span in zip(last, now, spans, strict=True))
+        last = now
+        return used / 1e6
+
+    return joules if packages else None
+
+
+def _gpu_energy() -> Callable[[], float] | None:
+    import torch
+
+    try:
+        torch.cuda.power_draw()
+    except (ImportError, RuntimeError, AssertionError):  # no NVML here, or no GPU
+        return None
+    last = time.perf_counter()
+
+    def joules() -> float:
+        nonlocal last
+        now = time.perf_counter()
+        used = torch.cuda.power_draw() / 1000 * (now - last)
+        last = now
+        return used
+
+    return joules
 
 
 def disk_size(folder: Path) -> int:

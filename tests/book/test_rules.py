@@ -737,6 +737,27 @@ def test_a_study_is_found_from_its_section(tree):
     assert len(messages()) == 1
 
 
+def test_or_from_another_lesson_of_the_section(tree):
+    about = {"section": "3.2.1"}
+    more = store(tree.folder / "03-2-1-widths.ipynb", text("# A"), book=about | {"kind": "lesson"})
+    study = tree.folder / "03-2-1-study-width.ipynb"
+    store(study, text("# A"), book=about | {"kind": "study"})
+    toc = tree.root / "_toc.yml"
+    toc.write_text(toc.read_text() + (
+        "  - file: book/03-2-1-widths\n    sections:\n      - file: book/03-2-1-study-width\n"
+    ))
+    tree.__dict__.pop("_toc", None)
+
+    def messages():
+        return [f.message for f in check([study], tree) if f.rule == "study-beside"]
+
+    assert messages() == ["no link to it on the page of its section, 03-2-1-widths"]
+    store_lesson(tree, [text("It is [small](03-2-1-study-width.ipynb).")])
+    assert len(messages()) == 1  # there it is not looked for
+    store(more, text("It is [small](03-2-1-study-width.ipynb)."), book=about | {"kind": "lesson"})
+    assert messages() == []
+
+
 def store_lesson(tree, cells):
     return store(tree.folder / f"{LESSON}.ipynb", *cells, book=ABOUT[LESSON])
 
@@ -770,6 +791,9 @@ def test_markdown_pages_have_rules_too(tree):
         ("03-2-study-width", {"kind": "study", "section": "3.2"}, set()),
         ("03-2-width", {"kind": "study", "section": "3.2"}, {"file-name"}),
         ("03-2-study-width", {"kind": "lesson", "section": "3.2"}, {"file-name"}),
+        ("03-2-width", {"kind": "lesson", "section": "3.2"}, set()),
+        ("03-2-1-width", {"kind": "lesson", "section": "3.2"}, {"file-name"}),
+        ("03-2-width", {"kind": "chapter-head", "section": "3.2"}, {"file-name"}),
         ("03-3-study-width", {"kind": "study", "section": "3.2"}, {"file-name"}),
         ("03-2-attention", {"kind": "study", "section": "3.2"}, set()),
         ("03-2-attention", {"kind": "other"}, {"file-name"}),

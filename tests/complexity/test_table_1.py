@@ -148,6 +148,20 @@ class TestRecord:
             assert grown["self-attention, literal", name] > 1.9
             assert 0.9 < grown["self-attention", name] < 1.1
 
+    def test_energy_is_what_the_meter_tells_of_many_passes(self, tiny, monkeypatch):
+        monkeypatch.setattr(table_1, "METERED", 0.0005)
+        monkeypatch.setattr(table_1, "energy_meter", lambda device: lambda: 6.0)
+        rows = table_1.record(Job("table-1"), "default").table("energy")
+        assert {(r["way"], r["backward"]) for r in rows} == {(w, b) for w in WAYS for b in (0, 1)}
+        for row in rows:
+            assert (row["n"], row["d"]) == (64, 6) and row["passes"] >= 1
+            assert row["joules"] * row["passes"] == pytest.approx(6.0, rel=1e-3)
+            assert row["watts"] > 0
+
+    def test_where_nothing_tells_the_energy_there_is_no_table_of_it(self, tiny, monkeypatch):
+        monkeypatch.setattr(table_1, "energy_meter", lambda device: None)
+        assert "energy" not in table_1.record(Job("table-1"), "default").tables
+
     def test_every_round_is_in_an_order_of_its_own(self, tiny, monkeypatch):
         orders, run = [], Bench.run
         monkeypatch.setattr(Bench, "run", lambda self, p: (orders.append(p), run(self, p))[1])

@@ -1,4 +1,4 @@
-"""§4, Table 1, measured: time and memory of each layer type over lengths and widths.
+"""§4, Table 1, measured: time, memory and energy of each layer type over lengths and widths.
 
 All run in one process, in turns, in an order that changes with each round. A
 time is that of one sequence, by the clock: whether a layer can use two cores
@@ -7,6 +7,7 @@ counts of it by one fused kernel, the same by the literal formula, and the
 whole layer with its projections.
 """
 
+import math
 import random
 import re
 import time
@@ -35,7 +36,7 @@ from annotated.complexity.layers import (
 )
 from annotated.complexity.memory import peak_bytes
 from annotated.jobs import Job, Unavailable
-from annotated.machine import memory_size
+from annotated.machine import energy_meter, memory_size
 from annotated.records import Record, Row, as_metrics, rounded
 
 K, R = 3, 63  # places of a convolution, and of a restricted attention
@@ -43,6 +44,7 @@ LEAST = 0.005  # seconds of a sample: short runs are repeated, so that the clock
 FASTER = {"cpu": 1, "cuda": 40}  # about; on a machine as it is in 2026
 LONG = 0.2  # seconds from which on a run needs no other before it: new inputs are a small part
 FEWEST = 3  # rounds without which there is no record
+METERED = 1.5  # seconds of which the energy is taken: a GPU tells its power once per second
 
 
 class Way(NamedTuple):
@@ -348,15 +350,49 @@ def memory(job: Job, grid: Grid) -> list[Row]:
     return rows
 
 
+def energy(job: Job, grid: Grid) -> list[Row]:
+    """For each way and pass, at the middle length and width, the joules of one pass, and watts.
+
+    The machine does the same for `METERED` seconds, and tells what it used, with all that else
+    runs on it. No rows where it tells nothing. What is run is up to `job` and `grid`.
+    """
+    meter = energy_meter(job.device)
+    if meter is None:
+        return []
+    bench, rows = Bench(torch.device(job.device), job.seed), []
+    n, d = (sizes[len(sizes) // 2] for sizes in (grid.lengths, grid.widths))
+    for way in WAYS:
+        for backward in (0, 1):
+            run = bench.run(Point(way, n, d, backward))
+            timed(run, bench.device)  # set up
+            passes = max(1, math.ceil(METERED / max(timed(run, bench.device), 1e-6)))
+
+            def several(run=run, passes=passes) -> None:
+                for _ in range(passes):
+                    run()
+
+            meter()
+            seconds = timed(several, bench.device)
+            joules = meter()
+            rows.append({
+                "way": way, "n": n, "d": d, "backward": backward, "passes": passes,
+                "joules": rounded(joules / passes), "watts": rounded(joules / seconds),
+            })
+    return rows
+
+
 def record(job: Job, grid: str) -> Record:
-    """All that is measured here over the `grid` "default" or "full", the raw samples too."""
+    """All that is measured here over the `grid` "default" or "full", the raw samples too.
+
+    The table "energy" is missing where the machine does not tell it.
+    """
     chosen, start = GRIDS[grid], time.perf_counter()
     held = memory(job, chosen)
     samples = measure(job, chosen)
     medians = times(samples)
     tables = {
         "samples": samples, "times": medians, "exponents": fitted(medians),
-        "crossings": crossings(medians), "memory": held,
+        "crossings": crossings(medians), "memory": held, "energy": energy(job, chosen),
     }
     return job.record(
         recipe=None, precision="float32", seconds=round(time.perf_counter() - start, 1),

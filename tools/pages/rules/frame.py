@@ -22,7 +22,8 @@ def kind(page: Page, book: Book) -> Found:
 
 @rule(texts=True)
 def file_name(page: Page, book: Book) -> Found:
-    """Addresses of pages stay as they are, so they are plain, and say which section it is."""
+    """Addresses of pages stay as they are, so they are plain, and say which section it is. A
+    section may have more lessons than its page, `<section>-<subject>`."""
     section = book.sections.get(page.section)
     if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", page.stem) or page.stem == "search":
         yield None, f"{page.stem!r}: lower-case words joined by hyphens, and never `search`"
@@ -30,26 +31,40 @@ def file_name(page: Page, book: Book) -> Found:
         if page.stem[0].isdigit():
             yield None, f"{page.stem!r} begins with a number, but the page has no section"
     elif page.stem != section.stem:
-        study = f"{section.stem.removesuffix(section.slug)}study-"
-        if page.kind in (LESSON, HEAD) or not page.stem.startswith(study):
+        number = section.stem.removesuffix(section.slug)
+        study = page.stem.startswith(f"{number}study-")
+        lesson = further_lesson(section).match(page.stem)
+        if page.kind == HEAD or not (lesson if page.kind == LESSON else study):
             yield None, (
-                f"{page.stem!r} stands at section {page.section}: {section.stem}, or"
-                f" {study}… for a study beside it"
+                f"{page.stem!r} stands at section {page.section}: {section.stem}, {number}study-…"
+                f" for a study beside it, or {number}… for one more lesson"
             )
 
 
 @rule(STUDY, texts=True)
 def study_beside(page: Page, book: Book) -> Found:
-    """A study is found from its section's page: there a sentence with the finding links to it, and
-    in _toc.yml it stands under that page, among its `sections`."""
+    """A study is found from its section's page, or another lesson of the section: there a sentence
+    with the finding links to it, and in _toc.yml it stands under that page, in its `sections`."""
     section = book.sections.get(page.section)
     if section is None or page.stem == section.stem:
         return
-    lesson = next((p for p in book.pages if p.stem == section.stem), None)
-    if page.stem not in book.children.get(section.stem, ()):
-        yield None, f"not among the sections of book/{section.stem} in _toc.yml"
-    if lesson is None or not re.search(rf"\]\({page.stem}\.(?:ipynb|md)[)#]", read(lesson).text):
-        yield None, f"no link to it on the page of its section, {section.stem}"
+    more = further_lesson(section)
+    pages = {p.stem: p for p in book.pages if p.stem == section.stem or more.match(p.stem)}
+    names = sorted({section.stem, *pages})
+    above = [name for name in names if page.stem in book.children.get(name, ())]
+    if not above:
+        expected = " or ".join(f"book/{name}" for name in names)
+        yield None, f"not among the sections of {expected} in _toc.yml"
+    link = re.compile(rf"\]\({page.stem}\.(?:ipynb|md)[)#]")
+    lessons = [pages[name] for name in above or names if name in pages]
+    if not any(link.search(read(lesson).text) for lesson in lessons):
+        beside = " or ".join(above or names)
+        yield None, f"no link to it on the page of its section, {beside}"
+
+
+def further_lesson(section) -> re.Pattern[str]:
+    """The names of lessons beside the page of a section; "03-2-…" is none of section 3."""
+    return re.compile(rf"{section.stem.removesuffix(section.slug)}(?!study-)[a-z]")
 
 
 @rule(texts=True)
