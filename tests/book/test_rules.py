@@ -311,6 +311,11 @@ BREAKS = {
         [text("Some dropout.")],
         [text("Some dropout, [here](notes.ipynb).")],
     ],
+    "symbols": [
+        [text("The width $z$.")],
+        [text("The width\n$$ d_k + \\zeta $$")],
+        [text("An index $d_z$, a word $\\mathrm{Attend}(Q)$.")],
+    ],
     "per": [
         [text("One vector a piece.")],
         [text("It reads 40 tokens a\nsecond.")],
@@ -436,6 +441,7 @@ KEEPS = {
         [text("The `mask` and $mask$, unmasked, [a mask](notes.ipynb), layer and norm.")],
         [text("Some dropout, [here](05-4-regularization.ipynb#place).")],
     ],
+    "symbols": [[text("$d_k$ and `$z$`, $$ Q K^\\top $$ for $5.\n\n```python\n# $z$\n```")]],
     "per": [[text("One vector per piece; 40 tokens, a second time; pieces a model reads.")]],
     "headings": [[text("## Learned or sinusoidal – no difference?\n\n```python\n# $x\n```")]],
     "links": [

@@ -97,6 +97,13 @@ class Book:
 
         return SECTIONS
 
+    @staticmethod
+    def unknown_symbols(formula: str) -> list[str]:
+        """The symbols of a formula in TeX that the page of symbols doesn't explain."""
+        from annotated.notation import unknown
+
+        return unknown(formula)
+
     @cached_property
     def names(self) -> dict[str, str]:
         """Every public top-level function and class of the package -> the file that has it."""

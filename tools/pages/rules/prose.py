@@ -118,6 +118,20 @@ def terms(page: Page, book: Book) -> Found:
             yield uses[0], f"uses {term!r} without a link to {home}, which explains it"
 
 
+FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$])\$(?!\s)([^$\n]+?)(?<![\s\\])\$(?!\d)", re.S)
+
+
+@rule(texts=True)
+def symbols(page: Page, book: Book) -> Found:
+    """A reader looks a symbol up on one page: every symbol of a formula stands in
+    annotated.notation, of which the page Notation is made."""
+    for cell in page.prose:
+        text = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", " ", without_fences(cell.source), flags=re.S)
+        formulas = [long or short for long, short in FORMULA.findall(text)]
+        if missing := dict.fromkeys(name for f in formulas for name in book.unknown_symbols(f)):
+            yield cell, f"no symbol {', '.join(missing)} in annotated.notation"
+
+
 COUNTED = (
     "tokens pieces words sentences numbers pairs vectors rows columns weights scores maps lines"
     " steps updates operations multiplications parameters bytes times minutes seconds queries keys"
