@@ -16,6 +16,7 @@ from annotated.complexity import (
     SeparableConvolution,
     path_length,
     reach,
+    ready,
 )
 
 LENGTHS = range(2, 65)
@@ -102,6 +103,18 @@ def test_orders_of_the_table():
         assert steps.path(2 * n) == 2 * steps.path(n)
         assert near.path(2 * n - 1) == 2 * near.path(n) and near.path(n) == 2 * wide.path(n)
         assert dilated.path(2 * n) == dilated.path(n) + 1
+
+
+def test_each_position_of_a_recurrence_waits_one_step_longer():
+    assert ready(lambda i: LSTM(2).double(), 11) == list(range(1, 12))
+
+
+def test_all_positions_of_attention_are_ready_at_once():
+    assert ready(made("self-attention"), 11) == [1] * 11
+
+
+def test_a_position_of_a_dilated_stack_waits_for_the_logarithm_of_its_place():
+    assert ready(made("dilated, causal, k = 2"), 11) == [1, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4]
 
 
 def test_reach_is_who_depends_on_whom():

@@ -14,7 +14,7 @@ from annotated.complexity.layers import (
     SeparableConvolution,
 )
 from annotated.complexity.memory import peak_bytes
-from annotated.complexity.paths import path_length, reach
+from annotated.complexity.paths import path_length, reach, ready
 
 __all__ = [
     "GRU",
@@ -32,5 +32,6 @@ __all__ = [
     "peak_bytes",
     "product_chain",
     "reach",
+    "ready",
     "separable_identity",
 ]

@@ -29,6 +29,14 @@ def reach(f: Callable[[Tensor], Tensor], n: int, d: int) -> Bool[Tensor, "{n} {n
 def path_length(make: Callable[[int], Layer], n: int) -> int:
     """How many layers of a stack until every output depends on every input of n.
 
+    `make(i)` is layer number i, in float64, as for `ready`.
+    """
+    return max(ready(make, n))
+
+
+def ready(make: Callable[[int], Layer], n: int) -> list[int]:
+    """For each of n positions, after how many layers of a stack it depends on all it ever will.
+
     `make(i)` is layer number i, in float64. How far each reaches is taken from its gradients, of
     a layer that is the one below again only once; which inputs are behind a stack follows from
     that. Causal layers, in which no output depends on a later input, need only reach all earlier
@@ -38,6 +46,7 @@ def path_length(make: Callable[[int], Layer], n: int) -> int:
     layer, below = make(0), None
     itself = torch.eye(n, dtype=torch.bool)
     seen = torch.zeros_like(itself) if isinstance(layer, Recurrent) else itself
+    depths = torch.zeros(n, dtype=torch.int64)
     for depth in range(1, n + 1):
         if layer is not below:
             steps = isinstance(layer, Recurrent)
@@ -47,8 +56,10 @@ def path_length(make: Callable[[int], Layer], n: int) -> int:
         if steps:
             seen |= itself  # a step reads its input as well as the state before
         every = torch.ones_like(seen)
-        if torch.equal(seen, every.tril() if causal else every):
-            return depth
+        whole = (seen == (every.tril() if causal else every)).all(1)
+        depths[whole & (depths == 0)] = depth
+        if whole.all():
+            return depths.tolist()
         layer, below = make(depth), layer
     raise ValueError(f"{n} layers do not connect {n} positions")
 
