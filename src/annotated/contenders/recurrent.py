@@ -107,13 +107,10 @@ class RecurrentModel(nn.Module):
             for weight in (self.w_q, self.w_k):
                 nn.init.xavier_uniform_(weight)
             nn.init.normal_(self.w, std=d**-0.5)
-        for name, weight in self.named_parameters():
-            if "bias_hh" in name or name.endswith(".bias"):
-                nn.init.zeros_(weight)
-            elif "bias_ih" in name:  # forget nothing at first
-                nn.init.zeros_(weight)
-                with torch.no_grad():
-                    weight.chunk(4)[1].fill_(1.0)
+        for linear in (self.bridge, self.out):
+            nn.init.zeros_(linear.bias)
+        for lstm in (self.encoder, self.decoder):
+            forget_nothing(lstm)
 
     def forward(
         self, source: SourceIds, target: Ids
@@ -212,6 +209,19 @@ class RecurrentModel(nn.Module):
         """Logits for the word after `token`, the next target position."""
         check_rows(token=token, cache=cache.memory)
         return self.read(self.embed(token[:, None], "target"), cache)[:, 0]
+
+
+def forget_nothing(lstm: nn.LSTM) -> None:
+    """Set the biases of its forget gates to 1 and all others to 0, so that it keeps much at first.
+
+    As Jozefowicz et al. (2015) advise.
+    """
+    for name, bias in lstm.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(bias)
+        if name.startswith("bias_ih"):
+            with torch.no_grad():
+                bias.chunk(4)[1].fill_(1.0)
 
 
 def parameters_of(model: Callable[[Any], nn.Module], config: Any) -> int:

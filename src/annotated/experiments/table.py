@@ -235,6 +235,10 @@ _ALL = (
     *(size(layers, heads, d, times * d) for layers, heads, d, times in SIZES),
     padding("numbers-en-de", 60.0), padding("multi30k-en-de-short", 300.0),
     padding("tatoeba-en-de", 1800.0),
+    Measurement(
+        name="recall", pages=(), seeds=3, function="annotated.complexity.recall:record",
+        least={"cpu": 120.0},
+    ),
     table_1("default", {"cpu": 280.0, "cuda": 90.0}),
     against_lstm("small", {"cpu": 240.0, "cuda": 60.0}),
     table_1_causes({"cpu": 90.0, "cuda": 60.0}),
