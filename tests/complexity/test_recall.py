@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from annotated import records
-from annotated.complexity import recall, reach
+from annotated.complexity import reach, recall
 from annotated.complexity.recall import (
     BODIES,
     DISTANCES,

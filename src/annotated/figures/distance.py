@@ -48,12 +48,13 @@ def against_distance(
         ends = []
         looks = zip(found.items(), cycle(COLORS), cycle(DASHES), cycle(MARKERS))
         for (kind, line), color, dash, marker in looks:
-            ax.plot(list(line), [mean(runs) for runs in line.values()], dash, color=color, label=kind)
+            means = [mean(runs) for runs in line.values()]
+            ax.plot(list(line), means, dash, color=color, label=kind)
             for distance, runs in line.items():
                 ax.plot(len(runs) * [distance], runs, marker, color=color, markersize=6,
                         fillstyle="none")
             last = max(line)
-            ends.append((last, mean(line[last]), kind, color))
+            ends.append((last, means[-1], kind, color))
         ax.set_xscale("log", base=2)
         ax.set_yscale(scale)
         if scale == "log":

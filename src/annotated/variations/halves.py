@@ -1,4 +1,4 @@
-"""§3, Figure 1, with one half left out: the encoder alone, as in BERT; the decoder alone, as in GPT.
+"""Figure 1 with one half left out: the encoder alone, as in BERT; the decoder alone, as in GPT.
 
 Not in the paper. Both are made of its parts. Without attention to a memory a
 layer of the decoder is one of the encoder with a causal mask.
