@@ -2,7 +2,13 @@
 
 import torch
 
-from annotated.figures.positions import changed_by_shift, positions_map, products_by_offset
+from annotated.analysis.positions import frequencies, rotation
+from annotated.figures.positions import (
+    changed_by_shift,
+    positions_map,
+    products_by_offset,
+    turned,
+)
 from annotated.model import sinusoidal_encoding
 
 
@@ -23,6 +29,21 @@ def test_products_of_each_position_have_their_own_mark():
     assert first.get_marker() != second.get_marker() and first.get_linestyle() == "None"
     labels = [text.get_text() for text in ax.texts]
     assert labels == ["from position 3", "from position 11"]
+
+
+def test_the_matrix_that_turns_is_drawn_with_what_it_leaves():
+    angle = torch.arange(37).double()[:, None] * frequencies(22)
+    encoding = torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
+    turn = rotation(5, 22)
+    left, right = turned(turn, encoding, 5, "t", shown=6).axes
+    assert torch.equal(torch.tensor(left.images[0].get_array()), turn[:6, :6])
+    before, after = (torch.tensor(line.get_ydata()) for line in right.lines)
+    assert len(before) == len(after) == 32
+    assert torch.allclose(before, (encoding[5:] - encoding[:-5]).abs().amax(1))
+    assert after.max() < 1e-14 < 0.1 < before.min()
+    assert [text.get_text() for text in right.texts] == [
+        "PE(pos + 5) − PE(pos)", "PE(pos + 5) − R PE(pos)",
+    ]
 
 
 def test_two_sides_are_told_apart_without_colour_too():

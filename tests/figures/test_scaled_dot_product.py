@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from annotated.figures.scaled_dot_product import one_query, projection
+from annotated.figures.scaled_dot_product import all_queries, one_query, projection
 from annotated.model import scaled_dot_product_attention
 
 PIECES = ["three", "hundred", "and", "-", "two"]
@@ -119,3 +119,25 @@ def test_minus_is_violet_and_plus_is_orange(drawn):
 def test_the_projection_needs_a_name_for_each_row(numbers):
     with pytest.raises(ValueError, match="4 pieces for 5 vectors"):
         projection(numbers[1], torch.zeros(D_K, D_V), PIECES[1:], "and")
+
+
+class TestAllQueries:
+    def test_six_panels_are_the_formula_step_by_step(self):
+        generator = torch.Generator().manual_seed(0)
+        q, k, v = (torch.randn(M, width, generator=generator) for width in (D_K, D_K, D_V))
+        output, weights = scaled_dot_product_attention(q, k, v)
+        fig = all_queries(q, k, v, PIECES, "-", "Found")
+        drawn = [torch.tensor(ax.images[0].get_array()) for ax in fig.axes]
+        expected = [q, k, v, q @ k.mT / math.sqrt(D_K), weights, output]
+        for ours, theirs in zip(drawn, expected, strict=True):
+            torch.testing.assert_close(ours, theirs)
+        titles = [ax.get_title(loc="left").splitlines()[1] for ax in fig.axes]
+        assert titles == ["5 × 7", "5 × 7", "5 × 3", "5 × 5", "5 × 5", "5 × 3"]
+        assert [len(ax.patches) for ax in fig.axes] == [1, 0, 0, 1, 1, 1]
+        assert {ax.patches[0].get_y() for ax in fig.axes if ax.patches} == {2.5}
+        for ax in fig.axes[3:5]:
+            assert [text.get_text() for text in ax.get_xticklabels()] == SPOKEN
+
+    def test_a_name_for_each_row(self):
+        with pytest.raises(ValueError, match="4 pieces for 5 queries and 5 keys"):
+            all_queries(*torch.randn(3, M, D_K), PIECES[:4], "and", "Found")

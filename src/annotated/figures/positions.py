@@ -6,7 +6,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from annotated.figures.style import DEEP, SIGNED, VIOLET, figure, name_line, style
+from annotated.figures.style import DEEP, GREY, SIGNED, VIOLET, figure, name_line, style
 
 
 def positions_map(encoding: Float[Tensor, "n d_model"], title: str) -> Figure:
@@ -45,6 +45,39 @@ def products_by_offset(
         ax.set(xlabel="k places further on", ylabel="dot product")
         ax.set_ylim(0)
         ax.set_title(title)
+    return fig
+
+
+def turned(
+    turn: Float[Tensor, "d_model d_model"], encoding: Float[Tensor, "n d_model"], k: int,
+    title: str, shown: int = 16,
+) -> Figure:
+    """§3.5: a matrix R_k, and how near R_k PE(pos) comes to PE(pos + k), position by position.
+
+    At the left the first channels of `turn`, `shown` of them: violet -1, white 0, orange +1. At
+    the right the largest error over all channels of `encoding`, against that of PE(pos) itself.
+    `title` is above all.
+    """
+    before, after = encoding[:-k], encoding[k:]
+    errors = {
+        f"PE(pos + {k}) − PE(pos)": ((after - before).abs().amax(1), GREY, "--"),
+        f"PE(pos + {k}) − R PE(pos)": ((after - before @ turn.mT).abs().amax(1), VIOLET, "-"),
+    }
+    with style():
+        fig, (left, right) = figure(3.8, 1, 2, width_ratios=[1, 1.25])
+        left.imshow(turn[:shown, :shown].numpy(), cmap=SIGNED, vmin=-1, vmax=1)
+        left.set_title(f"R for k = {k}:\nits first {shown} channels", weight="normal")
+        left.set_xticks([0, shown - 1])
+        left.set_yticks([0, shown - 1])
+        for name, (error, color, dash) in errors.items():
+            right.plot(error.clamp(min=1e-18).tolist(), dash, color=color, label=name)
+            right.annotate(name, (0, error[0].item()), xytext=(0, 9), color=color,
+                           textcoords="offset points")
+        right.set_yscale("log")
+        right.set_title("largest difference", weight="normal")
+        right.set_xlabel("position")
+        right.margins(y=0.25)
+        fig.suptitle(title, x=0.01, ha="left")
     return fig
 
 

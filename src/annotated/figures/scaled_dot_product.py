@@ -15,7 +15,9 @@ from annotated.figures.style import (
     INK,
     SIGNED,
     VIOLET,
+    WEIGHTS,
     figure,
+    name_columns,
     spoken,
     style,
 )
@@ -86,6 +88,48 @@ def one_query(
         ax.imshow(rows.numpy(), cmap=SIGNED, vmin=-most, vmax=most, aspect="auto")
         ax.axhline(len(parts) - 0.5, color=INK, linewidth=1.5)
         _name(ax, "4  weighted values", "channel of the value", [*pieces, "sum"])
+    return fig
+
+
+def all_queries(
+    queries: Float[Tensor, "n d_k"], keys: Float[Tensor, "m d_k"],
+    values: Float[Tensor, "m d_v"], pieces: Sequence[str], piece: str, title: str,
+) -> Figure:
+    """Equation 1 in six panels: Q, K and V above; below scores over √d_k, their softmax, times V.
+
+    `queries`, `keys` and `values` have a row for each of `pieces`; the query of `piece` is framed
+    from Q to its answer. Numbers have colours, violet minus and orange plus, each panel its own
+    scale; weights go from white to violet. `title` is above all. Raises ValueError if there is
+    not one name for each row.
+    """
+    if not len(pieces) == len(queries) == len(keys) == len(values):
+        raise ValueError(f"{len(pieces)} pieces for {len(queries)} queries and {len(keys)} keys")
+    scores = queries @ keys.mT / queries.shape[1] ** 0.5
+    weights = scores.softmax(-1)
+    place = list(pieces).index(piece)
+    panels = [
+        ("Q", queries, True), ("K", keys, False), ("V", values, False),
+        ("Q Kᵀ / √d_k", scores, True), ("softmax", weights, True),
+        ("times V", weights @ values, True),
+    ]
+    with style():
+        fig, axes = figure(5.6, 2, 3)
+        for ax, (name, numbers, asks) in zip(axes.flat, panels):
+            most = 1.0 if numbers is weights else numbers.abs().max().item()
+            least, colors = (0.0, WEIGHTS) if numbers is weights else (-most, SIGNED)
+            ax.imshow(numbers.numpy(), cmap=colors, vmin=least, vmax=most, aspect="auto")
+            ax.set_title(f"{name}\n{numbers.shape[0]} × {numbers.shape[1]}", weight="normal")
+            ax.set(xticks=[], yticks=[])
+            if asks:
+                edges = (-0.5, place - 0.5), numbers.shape[1], 1
+                ax.add_patch(Rectangle(*edges, fill=False, edgecolor=DEEP, linewidth=2))
+            if numbers.shape[1] == len(pieces):  # a column for each piece that answers
+                name_columns(ax, spoken(pieces))
+        for ax in axes[:, 0]:
+            ax.set_yticks(range(len(pieces)), spoken(pieces))
+            ax.tick_params("y", length=0)
+            ax.get_yticklabels()[place].set(color=DEEP, fontweight="bold")
+        fig.suptitle(title, x=0.01, ha="left")
     return fig
 
 
