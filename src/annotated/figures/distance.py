@@ -80,7 +80,7 @@ def against_distance(
 SMALL = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
-def power(value: float) -> str:
+def power(value: Number) -> str:
     """1, 10, 100, or a power of ten."""
     exponent = round(log10(value))
     if 0 <= exponent < 4:
