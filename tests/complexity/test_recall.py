@@ -158,9 +158,12 @@ class TestGradients:
 
 
 def test_the_record_has_a_row_for_everything(monkeypatch, tmp_path):
-    for name, value in dict(UPDATES=2, TESTED=10, DISTANCES=(2, 3), RATES=(0.01,)).items():
+    for name, value in dict(UPDATES=2, TESTED=10, DISTANCES=(2, 3), RATES=(0.01,),
+                              PATIENCE={"distance": 3, "updates": 5}).items():
         monkeypatch.setattr(recall, name, value)
     made = recall.record(Job("recall", 1, say=lambda line: None))
     assert records.read(records.write(made, tmp_path)) == made
     assert len(made.table("recall")) == len(made.table("gradient")) == 6
+    assert [row["update"] for row in made.table("patient")] == [5]
+    assert made.column("distance", "patient") == [3] and made.column("rate", "patient") == [0.01]
     assert made.value("vocabulary") == VOCABULARY and made.value("updates") == 2
