@@ -21,7 +21,9 @@ import torch
 
 import annotated
 from annotated import cli, commands, records
+from annotated.benchmark import step as benchmark_step
 from annotated.data import numbers
+from annotated.experiments import EXPERIMENTS, Measurement
 from annotated.files import exclusive
 from annotated.recipes import (
     RECIPES,
@@ -34,6 +36,7 @@ from annotated.recipes import (
     recipe_named,
     settings,
 )
+from annotated.signals import Stop
 from annotated.translation import Translator
 from annotated.translation.checkpoints import load_checkpoint, save_checkpoint
 
@@ -748,7 +751,7 @@ class TestStop:
 
     def test_handlers_are_put_back(self):
         before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-        with commands.Stop() as stop:
+        with Stop() as stop:
             for number in (signal.SIGINT, signal.SIGTERM):
                 assert signal.getsignal(number) == stop.receive
             assert not stop()
@@ -756,11 +759,34 @@ class TestStop:
             assert stop() and stop.signal == signal.SIGTERM
         assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
+    def test_a_measurement_in_rounds_is_recorded_as_far_as_it_came(
+        self, command, monkeypatch, tmp_path
+    ):
+        """Half an hour on a quiet machine is not lost; the first round is not enough."""
+        def measured(job, rounds):
+            assert not job.interrupted()
+            if rounds:
+                signal.raise_signal(signal.SIGINT)
+            assert job.interrupted() == bool(rounds)
+            return job.record(
+                recipe=None, precision="float32", seconds=1.0, tokens_per_update=None,
+                tables={}, metrics=records.as_metrics({"rounds": rounds}),
+            )
+
+        monkeypatch.setattr(benchmark_step, "measured", measured, raising=False)
+        monkeypatch.setitem(EXPERIMENTS, "rounds", Measurement(
+            name="rounds", function="annotated.benchmark.step:measured", arguments={"rounds": 3},
+        ))
+        status, out, err = command("record", "rounds", "--out", tmp_path)
+        assert (status, err) == (0, "") and out.startswith("record: ")
+        (record,) = records.find("rounds", root=tmp_path)
+        assert record.value("rounds") == 3
+
     def test_outside_the_main_thread_signals_are_left_alone(self):
         found = []
 
         def use():
-            with commands.Stop() as stop:
+            with Stop() as stop:
                 found.append(stop())
 
         thread = threading.Thread(target=use)

@@ -241,6 +241,7 @@ def record_command(
     from annotated.experiments import experiment_named, listing, results_folder
     from annotated.jobs import Job
     from annotated.reproduce import check_device
+    from annotated.signals import Stop
 
     if name is None:
         for line in listing(out):
@@ -252,7 +253,8 @@ def record_command(
     if device not in experiment.least:
         raise ValueError(f"{name} is recorded on {', '.join(experiment.least)}, not on {device}")
     files.check_writable(out)  # fails now rather than after the run
-    result = experiment.make(Job(name, seed, device, data_dir))
+    with Stop() as stop:  # what is measured in rounds ends after a round, and is recorded
+        result = experiment.make(Job(name, seed, device, data_dir, interrupted=stop))
     if result.record is None:
         raise ValueError(f"{name} left no record: {result.note}")
     print(f"record: {records.write(result.record, out)}")

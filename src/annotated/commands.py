@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 from typing import cast
 
 import torch
@@ -32,7 +31,7 @@ from annotated.recipes import (
 )
 from annotated.recipes.run import WATCHES, check_sizes, identity
 from annotated.recipes.task import as_text
-from annotated.signals import Signals, tolerant_output
+from annotated.signals import Stop, tolerant_output
 from annotated.training import Update, World
 from annotated.training.world import local_device
 from annotated.translation import Translator
@@ -157,24 +156,6 @@ def refuse_a_run(out: Path, resume: bool) -> None:
                 f"{out} holds a run already ({left.name}); --resume goes on with it, "
                 "or choose another --out"
             )
-
-
-class Stop(Signals):
-    """Turns SIGINT and SIGTERM into an answer: called, it says whether to stop.
-
-    Before anyone asks, and the second time, they end the process.
-    """
-
-    heeded = False
-
-    def __call__(self) -> bool:
-        self.heeded = True
-        return self.signal != 0
-
-    def receive(self, number: int, frame: FrameType | None) -> None:
-        if self.signal or not self.heeded:
-            raise SystemExit(128 + number)
-        self.signal = number
 
 
 class Progress:

@@ -35,6 +35,24 @@ class Signals:
         self.signal = number
 
 
+class Stop(Signals):
+    """Turns SIGINT and SIGTERM into an answer: called, it says whether to stop.
+
+    Before anyone asks, and the second time, they end the process.
+    """
+
+    heeded = False
+
+    def __call__(self) -> bool:
+        self.heeded = True
+        return self.signal != 0
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        if self.signal or not self.heeded:
+            raise SystemExit(128 + number)
+        self.signal = number
+
+
 class Tolerant:
     """A text stream that can't fail: once its reader is gone or its disk full, it drops the rest.
 

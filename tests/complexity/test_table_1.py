@@ -1,6 +1,7 @@
 """Table 1's measurement at tiny sizes: what is run, in which order, and what is made of it."""
 
 import math
+import time
 
 import pytest
 import torch
@@ -170,6 +171,21 @@ class TestRecord:
         rounds = [orders[i : i + each] for i in range(each, len(orders), each)]
         assert len(rounds) == 3 and len(set(map(tuple, rounds))) == 3
         assert all(set(taken) == set(orders[:each]) for taken in rounds)
+
+    def test_what_takes_too_long_is_left_out_and_all_longer_ones_too(self, monkeypatch):
+        """Without being tried: 7 is slow, so 65 is not begun."""
+        tried = []
+
+        def run(self, point):
+            tried.append(point)
+            return lambda: time.sleep(0.03 if point.way == "GRU" and point.n >= 7 else 0)
+
+        monkeypatch.setattr(Bench, "run", run)
+        rows = table_1.measure(Job("table-1"), Grid((3, 7, 65), (2,), 3, 1e9, (), longest=0.02))
+        gru = {row["n"] for row in rows if row["GRU"] is not None}
+        lstm = {row["n"] for row in rows if row["LSTM"] is not None}
+        assert (gru, lstm) == ({3}, {3, 7, 65})
+        assert {point.n for point in tried if point.way == "GRU"} == {3, 7}
 
     def test_without_time_there_is_no_record(self, tiny):
         with pytest.raises(Unavailable, match="time was up"):

@@ -78,6 +78,7 @@ class Grid:
 
     limit: multiply-adds of a forward pass above which a point is left out, on a CPU; a GPU does
     `FASTER` times as many.
+    longest: seconds of a pass above which a point, and all longer ones, are left out.
     memory: lengths of which the memory is taken, at the smallest width.
     """
 
@@ -86,6 +87,7 @@ class Grid:
     rounds: int
     limit: float
     memory: tuple[int, ...]
+    longest: float = math.inf
 
 
 GRIDS = {
@@ -95,7 +97,7 @@ GRIDS = {
     ),
     "full": Grid(
         (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384), (64, 128, 256, 512, 1024), 5, 5e10,
-        (256, 512, 1024, 2048, 4096, 8192),
+        (256, 512, 1024, 2048, 4096, 8192), longest=3.0,
     ),
 }
 
@@ -171,20 +173,27 @@ def measure(job: Job, grid: Grid) -> list[Row]:
     if not even three.
     """
     bench = Bench(torch.device(job.device), job.seed)
-    chosen = list(points(grid, job.device))
     once: dict[Point, float] = {}
-    for point in chosen:
+    slow = set()
+    for point in points(grid, job.device):
+        if point._replace(n=0) in slow:
+            continue
         run = bench.run(point)
-        once[point] = timed(run, bench.device)
-        if once[point] < 5 * LONG:  # it may have been the setting up
-            once[point] = timed(run, bench.device)
+        taken = timed(run, bench.device)
+        if taken < 5 * LONG:  # it may have been the setting up
+            taken = timed(run, bench.device)
+        if taken <= grid.longest:
+            once[point] = taken
+        else:
+            slow.add(point._replace(n=0))
         if job.left() <= 0 or job.interrupted():
             raise Unavailable("the time was up before all was warm")
+    chosen = list(once)
     rng, rows = random.Random(job.seed), []
     for number in range(grid.rounds):
         start = time.perf_counter()
         rng.shuffle(chosen)
-        taken = {}
+        found: dict[Point, float] = {}
         for point in chosen:
             run = bench.run(point)
             times = max(1, min(200, round(LEAST / max(once[point], 1e-6))))
@@ -195,10 +204,10 @@ def measure(job: Job, grid: Grid) -> list[Row]:
                 for _ in range(times):
                     run()
 
-            taken[point] = rounded(timed(several, bench.device) / times)
+            found[point] = rounded(timed(several, bench.device) / times)
         rows += [
             {"round": number, "n": n, "d": d, "backward": back}
-            | {way: taken.get(Point(way, n, d, back)) for way in WAYS}
+            | {way: found.get(Point(way, n, d, back)) for way in WAYS}
             for n, d, back in sorted({point[1:] for point in chosen})
         ]
         took = time.perf_counter() - start
