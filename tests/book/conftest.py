@@ -31,8 +31,9 @@ def tree(tmp_path):
     (tmp_path / "book" / "index.md").write_text("---\nbook:\n  kind: other\n---\n# The book\n")
     (tmp_path / "book" / "learn.toml").write_text(
         'path = ["index", "03-2-1-scaled-dot-product-attention", "end"]\n'
-        '[terms]\n03-2-1-scaled-dot-product-attention = []\n'
-        'end = ["mask", "layer norm/LayerNorm"]\n05-4-regularization = ["dropout"]\n'
+        '[terms.end]\nmask = "What a query may see, no more."\n'
+        '"layer norm/LayerNorm" = "Mean zero and variance one."\n'
+        '[terms.05-4-regularization]\ndropout = "Numbers set to zero, at random."\n'
     )
     exceptions = tmp_path / "exceptions.toml"
     exceptions.write_text("")

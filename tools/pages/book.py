@@ -90,6 +90,16 @@ class Book:
         """Term -> the stem of the page that explains it."""
         return {term: page for page, terms in self._learn["terms"].items() for term in terms}
 
+    @property
+    def definitions(self) -> dict[str, str]:
+        """Term -> what it means, as the glossary says it."""
+        return {t: text for terms in self._learn["terms"].values() for t, text in terms.items()}
+
+    @property
+    def elsewhere(self) -> dict[str, tuple[str, ...]]:
+        """Term -> beginnings of the stems of pages where the word means something else."""
+        return {term: tuple(starts) for term, starts in self._learn.get("elsewhere", {}).items()}
+
     @cached_property
     def sections(self) -> Mapping[str, Any]:
         """The paper's sections by number or name, each with its `title`, `slug` and `stem`."""

@@ -77,6 +77,12 @@ def said(markdown: str) -> str:
     return re.sub(r"`[^`]*`|!?\[[^\]]*\]\([^)]*\)|^ *:[\w-]+:[^\n]*$", " ", text, flags=re.M)
 
 
+def spelled(term: str) -> re.Pattern[str]:
+    """Finds a term of the glossary in a text, also its plural; "a/b" are two words for one term."""
+    names = "|".join(re.escape(name).replace("\\ ", r"\s+") for name in term.split("/"))
+    return re.compile(rf"\b(?:{names})(?:s|es)?\b", re.I)
+
+
 def words(markdown: str) -> int:
     """Words of prose: no fenced code, formulas, addresses or markup."""
     text = re.sub(r"\$\$.*?\$\$|\$[^$\n]+\$", " ", without_fences(markdown), flags=re.S)

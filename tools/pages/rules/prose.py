@@ -8,7 +8,7 @@ from pages.book import Book
 from pages.learn import LONGEST, minutes
 from pages.numerals import unshown
 from pages.page import Page, without_fences
-from pages.reading import said
+from pages.reading import said, spelled
 from pages.rules.registry import Found, book_rule, rule
 
 BOXES = (
@@ -106,8 +106,8 @@ def terms(page: Page, book: Book) -> Found:
     here = book.learn.index(page.stem)
     texts = {cell.place: " ".join(said(cell.source).split()) for cell in page.prose}
     for term, home in book.terms.items():
-        pattern = rf"\b(?:{term.replace('/', '|')})(?:s|es)?\b"
-        uses = [cell for cell in page.prose if re.search(pattern, texts[cell.place], re.I)]
+        pattern = spelled(term)
+        uses = [cell for cell in page.prose if pattern.search(texts[cell.place])]
         if home == page.stem:
             if not uses:
                 yield None, f"{term!r} is explained here (learn.toml), but is not in the text"
@@ -151,6 +151,18 @@ def per(page: Page, book: Book) -> Found:
     for cell in page.prose:
         for match in re.finditer(pattern, said(cell.source), re.I):
             yield cell, f"{' '.join(match[0].split())!r}: per, not a"
+
+
+@book_rule
+def glossary(book: Book):
+    """A term is looked up for a sentence or two, not for a page; what it means is said elsewhere in
+    learn.toml only for a term that is there."""
+    for term, text in book.definitions.items():
+        sentences = len(re.findall(r"[.?!:](?= |$)", text)) - text.count(": ")
+        if not 1 <= sentences <= 2 or not text.endswith(".") or len(text.split()) < 4:
+            yield book.folder / "learn.toml", f"{term!r} is not defined in one or two sentences"
+    for term in book.elsewhere.keys() - book.terms.keys():
+        yield book.folder / "learn.toml", f"{term!r} means something elsewhere, but is no term"
 
 
 @book_rule
