@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -142,6 +143,55 @@ def test_a_failed_install_is_tried_again(install):
         install("site")
     install.answer.returncode = 0
     assert install("site") != []
+
+
+def wheel(folder, name="tiny", version="1.0"):
+    """A wheel of one module, without a network."""
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": "WHOLE = True\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        for path, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(path, text)
+
+
+def test_what_an_interrupted_install_left_is_mended(tmp_path):
+    """A real pip in a .venv of its own: the package lies there without a version, or a record."""
+    tree = tmp_path / "tree"
+    (tree / "tools").mkdir(parents=True)
+    shutil.copy(ROOT / "tools" / "install.py", tree / "tools")
+    wheel(tree)
+    (tree / "pyproject.toml").write_text(
+        "[project.optional-dependencies]\nsite = ['tiny', 'other']\n")
+    (tree / "requirements.lock").write_text("tiny==1.0\n")
+    wheel(tree, "other", "2.0")
+    venv = tree / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    python = next(venv.glob("[bS]*/python*"))
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("PIP_")}
+    here = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tree)}
+
+    def install():
+        return subprocess.run([python, tree / "tools" / "install.py", "site"], env=clean | here,
+                              capture_output=True, text=True)
+
+    assert (done := install()).returncode == 0, done.stderr
+    tiny, other = (next(venv.rglob(f"{name}*.dist-info")) for name in ("tiny", "other"))
+    (tiny / "METADATA").write_text("")
+    (other / "RECORD").unlink()
+    module = tiny.parent / "tiny.py"
+    module.write_text("WHO")
+    (venv / "installed-site").unlink()
+    done = install()
+    assert done.returncode == 0, done.stderr
+    assert [line for line in sorted(done.stdout.splitlines()) if "part" in line] == [
+        f"Mending {name}, which was installed in part" for name in ("other", "tiny")]
+    assert module.read_text() == "WHOLE = True\n"
+    assert b"Version: 1.0" in (tiny / "METADATA").read_bytes() and (other / "RECORD").is_file()
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@
 import hashlib
 import platform
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +31,21 @@ def has_torch() -> bool:
     return built or find_spec("torch") is not None
 
 
+def mend() -> None:
+    """Forget packages that an interrupted installation left half made: pip installs them anew.
+
+    pip writes RECORD last. Of a package without it, or without a version, it would stop in a
+    traceback, or take what is there for the whole.
+    """
+    folder = Path(sysconfig.get_path("purelib", vars={"base": sys.prefix}))
+    for info in folder.glob("*.dist-info"):
+        metadata = info / "METADATA"
+        known = metadata.is_file() and re.search(rb"^Version: \S", metadata.read_bytes(), re.M)
+        if not known or not (info / "RECORD").is_file():
+            print(f"Mending {info.name.split('-')[0]}, which was installed in part", flush=True)
+            shutil.rmtree(info)
+
+
 def main(what: str) -> None:
     # A stamp holds the state of both files, so that a second call costs nothing until one changes.
     state = hashlib.sha256(PROJECT.read_bytes() + LOCK.read_bytes()).hexdigest()
@@ -45,6 +62,7 @@ def main(what: str) -> None:
             f"PyTorch has no build for {platform.platform()}: it has for Linux, macOS 14 and later"
             " on Apple's chips, and Windows on x86-64. `make book` needs none."
         )
+    mend()
     print(f"Installing {SAID[what]} ...", flush=True)
     # --no-compile: Python compiles what is imported, when it is; most of what comes along never is.
     options = ["--quiet", "--quiet", "--no-compile", "--disable-pip-version-check"]
