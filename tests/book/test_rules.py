@@ -67,6 +67,10 @@ def section(title, body):
     return text(f"## {title}\n\n{body}")
 
 
+def compared(rows):
+    return f"| The paper says | We measured |\n|---|---|\n{rows}"
+
+
 def exercise(number, *solution):
     return [text(f"### Exercise {number}: count\n\nHow many?"), *solution]
 
@@ -251,6 +255,12 @@ BREAKS = {
         [text("# Scaled Dot-Product Attention")],
     ],
     "paper-and-measured": [[text(QUESTION)], [section("What the paper says", "Much.")]],
+    "verdict": [
+        [section("The paper says, we measured", compared("| Six layers | two |"))],
+        [section("The paper says, we measured", compared("| Six layers | + two |"))],
+        [section("The paper says, we measured", compared("| – | ✓ two layers |"))],
+        [section("The paper says, we measured", compared("| Nothing about it | two |"))],
+    ],
     "where-it-lives": [
         [text(QUESTION)],
         [section("Where it lives", "`annotated.model.attention`")],
@@ -411,6 +421,11 @@ KEEPS = {
     "place": [[text(QUESTION)], [text("# Scaled Dot-Product Attention\n\nThis is §3.2.1.")]],
     "question": [[text(QUESTION)], [text("# Any title"), text("_Which one of the two?_\n\nMore.")]],
     "paper-and-measured": [[section("The paper says, we measured", "Both.")]],
+    "verdict": [
+        [section("The paper says, we measured", compared(
+            "| Six | ✓ two |\n| $a \\| b$ | ≠ $b$ |\n| big | ○ no |\n| Nothing on it | + yes |"))],
+        [section("Other", compared("| Six layers | two |"))],
+    ],
     "where-it-lives": [
         [section("Where it lives", "`annotated.model.attention`, `tests/test_attention.py`")],
         [section("Where this lives", "`src/annotated/model/attention.py`,\n"

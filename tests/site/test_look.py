@@ -86,6 +86,37 @@ def test_what_must_come_before_the_first_screen_is_small(html, page):
     assert sum(len(zlib.compress(file.read_bytes())) for file in files) < 250_000
 
 
+# What the paper says beside what was measured
+
+
+def test_each_claim_of_the_paper_has_a_mark_that_is_heard_too(html, page):
+    article = soup(html / f"{page}.html").find("article")
+    tables = article.select("table.paper-and-measured")
+    heads = [head for head in article.find_all("h2") if "we measured" in head.get_text()]
+    assert len(tables) == len(heads)
+    for table in tables:
+        rows = table.select("tbody tr")
+        assert rows and all(row["role"] == "row" for row in rows)
+        for row in rows:
+            sign, words = row.select("td:last-child span")[:2]
+            assert sign["aria-hidden"] == "true" and sign.get_text() in "✓≠○+"
+            assert words.get_text() in {
+                "reproduced: ", "differs: ", "left open: ", "not in the paper: "}
+        assert article.select_one("p.verdicts")
+
+
+def test_on_a_phone_a_claim_and_its_measurement_are_a_card(html, reader):
+    tab = reader(html / "book/03-5-positional-encoding.html",
+                 viewport={"width": 320, "height": 700})
+    rows = tab.locator("table.paper-and-measured tbody tr")
+    for place in range(rows.count()):
+        claim, found = rows.nth(place).locator("td").all()
+        above, below = claim.bounding_box(), found.bounding_box()
+        assert above["y"] + above["height"] <= below["y"] + 1
+        assert above["x"] == below["x"] and below["x"] + below["width"] <= 320
+    assert rows.count() > 3
+
+
 # Predictions
 
 

@@ -111,6 +111,20 @@ def paper_and_measured(page: Page, book: Book) -> Found:
         yield None, 'no section "The paper says, we measured", or an empty one'
 
 
+SILENT = re.compile(r"–$|nothing\b", re.I)
+
+
+@rule(PLACED)
+def verdict(page: Page, book: Book) -> Found:
+    """Beside each claim of the paper a mark says how it fared: "✓ …" reproduced, "≠ …" differs,
+    "○ …" left open; and "+ …" where the paper says nothing ("–"). The book has their words."""
+    text = page.under(r"paper says\b.*\bwe measured") or ""
+    for claim, found in re.findall(r"^\| *(.*?) *(?<!\\)\| *(.*?) *\|$", text, re.M)[2:]:
+        marks = "+" if SILENT.match(claim) else "✓≠○"
+        if not re.match(rf"[{marks}] \S", found):
+            yield None, f"the row {claim!r} needs one of the marks {' '.join(marks)}: {found!r}"
+
+
 @rule(PLACED, OVERVIEW, LOOKUP, EXERCISE)
 def where_it_lives(page: Page, book: Book) -> Found:
     """From each page a way leads to the module and the test that hold what it says."""
