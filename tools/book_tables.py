@@ -32,7 +32,7 @@ def set_mark(entry):
         return None
     mark = text[0]
     sign = (
-        f'<span class="verdict" aria-hidden="true">{mark}</span>'
+        f'<span class="verdict {MARKS[mark].split()[0]}" aria-hidden="true">{mark}</span>'
         f'<span class="visually-hidden">{MARKS[mark]}: </span>'
     )
     text.parent.replace(text, [nodes.raw("", sign, format="html"), nodes.Text(text[2:])])
@@ -41,7 +41,10 @@ def set_mark(entry):
 
 def legend(marks):
     """The marks that a table has, each with its words."""
-    said = " ".join(f'<span><b class="verdict">{mark}</b> {MARKS[mark]}</span>' for mark in marks)
+    said = " ".join(
+        f'<span><b class="verdict {MARKS[mark].split()[0]}">{mark}</b> {MARKS[mark]}</span>'
+        for mark in marks
+    )
     return nodes.raw("", f'<p class="verdicts" aria-hidden="true">{said}</p>', format="html")
 
 
