@@ -1,6 +1,7 @@
 """What readers move on the pages: the numbers that the scripts compute are Python's."""
 
 import json
+import random
 from copy import deepcopy
 from math import isclose, log
 
@@ -14,6 +15,16 @@ from annotated import (
     learning_rate,
     paper,
     records,
+)
+from annotated.complexity import (
+    GRU,
+    LSTM,
+    Convolution,
+    DilatedConvolution,
+    Recurrent,
+    RestrictedSelfAttention,
+    SelfAttention,
+    SeparableConvolution,
 )
 from annotated.data.numbers import spell
 from annotated.notebook import book_model
@@ -345,3 +356,100 @@ class TestMaskLab:
         assert alone.inner_text().endswith(spell(342, "de"))
         lab.press("all see all")  # nothing stands to the right while it writes
         assert "writes the right word" in lab.said
+
+
+def costs_of(n, d, k, r):
+    """What the package says of every layer type: name → (mixing, products, in a row, path)."""
+    with torch.device("meta"):  # their shapes are enough
+        layers = {
+            "self-attention": SelfAttention(d), "restricted": RestrictedSelfAttention(d, r),
+            "tanh RNN": Recurrent(d), "GRU": GRU(d), "LSTM": LSTM(d),
+            "convolution": Convolution(d, k), "dilated": DilatedConvolution(d, k, 1),
+            "separable": SeparableConvolution(d, k),
+        }
+    return {
+        name: (layer.cost(n).mixing, layer.cost(n).products, layer.sequential(n), layer.path(n))
+        for name, layer in layers.items()
+    }
+
+
+class TestCosts:
+    SLIDERS = {"length n": "lengths", "width d": "widths", "kernel k": "kernels",
+               "neighbourhood r": "windows"}
+    WAYS = "what Table 1 counts", "the whole layer"
+
+    @pytest.fixture
+    def costs(self, explorer):
+        return explorer("04-why-self-attention", "costs")
+
+    # Puts every slider to each setting and presses each button: name → value, for all of them.
+    TRY = """(live, [labels, settings, buttons]) => {
+        const label = text => [...live.querySelectorAll("label")].find(l => l.innerText === text);
+        const slider = text => document.getElementById(label(text).htmlFor);
+        const button = text => [...live.querySelectorAll("button")].find(b => b.innerText === text);
+        return settings.map(places => {
+            labels.forEach((text, i) => {
+                slider(text).value = places[i];
+                slider(text).dispatchEvent(new Event("input", { bubbles: true }));
+            });
+            return buttons.map(text => {
+                button(text).click();
+                return Object.fromEntries([...live.querySelectorAll("data")].map(
+                    one => [one.dataset.name, Number(one.value)]));
+            });
+        });
+    }"""
+
+    def tried(self, costs, settings):
+        """For each setting, places of the four sliders, its sizes and the numbers of both ways."""
+        values = [costs.data[name] for name in self.SLIDERS.values()]
+        found = costs.live.evaluate(self.TRY, [[*self.SLIDERS], settings, [*self.WAYS]])
+        for places, numbers in zip(settings, found, strict=True):
+            yield [chosen[at] for chosen, at in zip(values, places)], numbers
+
+    def test_every_number_is_the_packages(self, costs):
+        """300 random settings, each counted in both ways."""
+        rng = random.Random(0)
+        settings = [[rng.randrange(len(costs.data[name])) for name in self.SLIDERS.values()]
+                    for _ in range(300)]
+        for sizes, ways in self.tried(costs, settings):
+            expected = costs_of(*sizes)
+            for place, numbers in enumerate(ways):
+                for name, cost in expected.items():
+                    shown = [numbers[f"{x}-{name}"] for x in ("work", "sequential", "path")]
+                    assert shown == [cost[place], *cost[2:]], (name, sizes)
+
+    def test_where_it_breaks_even_both_do_the_same_work(self, costs):
+        settings = [[2, d, k, 0] for d in range(0, 9, 2) for k in range(len(costs.data["kernels"]))]
+        for (n, d, k, r), ways in self.tried(costs, settings):
+            for place, numbers in enumerate(ways):
+                for other in "tanh RNN", "GRU", "LSTM", "convolution":
+                    even = int(numbers[f"even-{other}"])
+                    found = costs_of(even or n, d, k, r)
+                    own, its = (found[name][place] for name in ("self-attention", other))
+                    assert own == its if even else own > its
+
+    def test_shares_of_the_sentence_and_the_keyboard(self, costs):
+        assert costs.number("rnn") == 7 / 32
+        costs.press("the whole layer")
+        found = costs_of(7, 32, 3, 3)
+        assert costs.number("lstm") == found["self-attention"][1] / found["LSTM"][1]
+        before = costs.said
+        costs.live.get_by_label("length n").press("ArrowRight")
+        assert costs.said != before and costs.number("sequential-LSTM") == 8
+
+    def test_a_button_sets_both(self, costs):
+        for name, n, d in costs.data["presets"]:
+            costs.press(name)
+            assert (costs.number("path-LSTM"), costs.number("even-GRU")) == (n, 3 * d)
+        assert costs.said.startswith("For 100\u202f000 vectors of 512 numbers ")
+
+    def test_on_the_narrowest_phone_nothing_is_cut(self, costs):
+        costs.tab.set_viewport_size({"width": 320, "height": 700})
+        costs.press("a book")
+        box = costs.live.bounding_box()
+        ends = costs.live.locator(".costs-layers li > *").evaluate_all(
+            "all => all.flatMap(e => [e.getBoundingClientRect().left, "
+            "e.getBoundingClientRect().right])")
+        assert len(ends) == 64
+        assert box["x"] <= min(ends) and max(ends) <= box["x"] + box["width"]

@@ -10,11 +10,14 @@ from torch import Tensor
 from annotated.complexity.layers import Layer, Recurrent
 
 
-def reach(f: Callable[[Tensor], Tensor], n: int, d: int) -> Bool[Tensor, "{n} {n}"]:
-    """Whether output i of f depends on input j, for n vectors of width d: row i, column j.
+def reach(
+    f: Callable[[Tensor], Tensor], n: int, d: int
+) -> Bool[Tensor, "{n} {n}"]:
+    """Whether output i of f depends on input j, for n vectors of width d.
 
-    It does where the gradient of output i, along a random direction, is not exactly 0 at input
-    j. All rows in one pass: sentence i of a batch of n equal ones is asked for its output i.
+    Row i, column j. It does where the gradient of output i, along a random
+    direction, is not exactly 0 at input j. All rows in one pass: sentence i
+    of a batch of n equal ones is asked for its output i.
     """
     rng = torch.Generator().manual_seed(0)
     one = torch.randn(1, n, d, generator=rng, dtype=torch.float64)
