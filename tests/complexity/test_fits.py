@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from annotated.complexity.fits import crossing, exponents, student
+from annotated.complexity.fits import crossing, deviations, exponents, local_slopes, student
 
 GRID = [(n, d) for n in (64, 128, 256, 512) for d in (64, 128, 256)]
 SIZES = {"n": [n for n, _ in GRID], "d": [d for _, d in GRID]}
@@ -33,6 +33,19 @@ def test_the_interval_holds_the_truth_nineteen_times_in_twenty():
 )
 def test_students_distribution(freedom, t):
     assert student(freedom, 0.95) == pytest.approx(t, rel=1e-4)
+
+
+def test_deviations_are_how_many_times_as_much_as_the_power_law():
+    times = [3e-9 * n**2 * d for n, d in GRID]
+    assert deviations(SIZES, times) == pytest.approx([1.0] * len(GRID))
+    times[5] *= 2
+    off = deviations(SIZES, times)
+    assert max(off) == off[5] > 1.3 and math.prod(off) == pytest.approx(1)
+
+
+def test_local_slopes_are_those_between_neighbours():
+    found = local_slopes([2, 4, 12, 24], [5.0, 20.0, 20.0 * 27, 20.0 * 27])
+    assert found == pytest.approx([2, 3, 0])
 
 
 @pytest.mark.parametrize("sizes", [{"n": [1, 2]}, {"n": [1, 2, 4, 8], "d": [1, 2, 4, 8]}])

@@ -26,6 +26,22 @@ def exponents(
     is Student's, at the given `confidence`; it takes the deviations from the power law for
     independent. Raises ValueError for too few points, or sizes that do not vary apart.
     """
+    design, logs, found = solved(sizes, measured)
+    points, unknown = design.shape
+    residual = logs - design @ found
+    variance = residual @ residual / (points - unknown)
+    errors = np.sqrt(variance * np.diag(np.linalg.inv(design.T @ design)))
+    times = student(points - unknown, confidence)
+    return {
+        name: Exponent(float(a), float(a - times * e), float(a + times * e))
+        for name, a, e in zip(sizes, found[1:], errors[1:])
+    }
+
+
+def solved(
+    sizes: Mapping[str, Sequence[Number]], measured: Sequence[Number]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Least squares on the logarithms: the columns, the logarithms, and the coefficients found."""
     columns = [np.log(np.asarray(column, float)) for column in sizes.values()]
     design = np.stack([np.ones(len(measured)), *columns], axis=1)
     points, unknown = design.shape
@@ -36,14 +52,26 @@ def exponents(
         )
     logs = np.log(np.asarray(measured, float))
     found, *_ = np.linalg.lstsq(design, logs, rcond=None)
-    residual = logs - design @ found
-    variance = residual @ residual / (points - unknown)
-    errors = np.sqrt(variance * np.diag(np.linalg.inv(design.T @ design)))
-    times = student(points - unknown, confidence)
-    return {
-        name: Exponent(float(a), float(a - times * e), float(a + times * e))
-        for name, a, e in zip(sizes, found[1:], errors[1:])
-    }
+    return design, logs, found
+
+
+def deviations(
+    sizes: Mapping[str, Sequence[Number]], measured: Sequence[Number]
+) -> list[float]:
+    """For each point, how many times as much was `measured` as the power law of `exponents` says.
+
+    `sizes` as there. Their product is 1.
+    """
+    design, logs, found = solved(sizes, measured)
+    return [float(x) for x in np.exp(logs - design @ found)]
+
+
+def local_slopes(sizes: Sequence[Number], measured: Sequence[Number]) -> list[float]:
+    """The exponent between each of the rising `sizes` and the next: one less than there are."""
+    return [
+        math.log(b / a) / math.log(n / m)
+        for m, n, a, b in zip(sizes, sizes[1:], measured, measured[1:])
+    ]
 
 
 def student(freedom: int, confidence: float) -> float:
