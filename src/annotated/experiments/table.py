@@ -18,6 +18,8 @@ DOT_PRODUCT, APPLICATIONS = (
     "03-2-1-scaled-dot-product-attention", "03-2-3-applications-of-attention",
 )
 ROOT = "03-2-1-study-why-the-root"
+TABLE_1, EXPONENTS = "04-table-1-measured", "04-study-exponents"
+BOTH_JOBS, BOTH_JOBS_WHOLE = "04-training-versus-generation", "04-study-training-and-generation"
 CHOICES, STACKS, NORM_ORDER = (
     "03-study-what-each-choice-buys", "03-1-encoder-and-decoder-stacks", "03-1-study-norm-order",
 )
@@ -108,8 +110,10 @@ def padding(recipe: str, seconds: float) -> Measurement:
 
 def table_1(grid: str, least: dict[str, float]) -> Measurement:
     """§4: Table 1 in time and memory, over the `grid` "default" or "full"."""
+    default = grid == "default"
     return Measurement(
-        name="table-1" if grid == "default" else f"table-1-{grid}",
+        name="table-1" if default else f"table-1-{grid}",
+        pages=(TABLE_1, EXPONENTS, BOTH_JOBS) if default else (),
         function="annotated.complexity.table_1:record", arguments={"grid": grid}, least=least,
     )
 
@@ -117,7 +121,8 @@ def table_1(grid: str, least: dict[str, float]) -> Measurement:
 def table_1_causes(least: dict[str, float]) -> Measurement:
     """§4: what is suspected where a measured exponent is not Table 1's, by itself."""
     return Measurement(
-        name="table-1-causes", function="annotated.complexity.causes:record", least=least,
+        name="table-1-causes", pages=(TABLE_1, EXPONENTS), least=least,
+        function="annotated.complexity.causes:record",
     )
 
 
@@ -125,6 +130,7 @@ def against_lstm(size: str, least: dict[str, float]) -> Measurement:
     """§4: training and generation, a Transformer "small" or "base" against LSTMs of its `size`."""
     return Measurement(
         name=f"training-and-generation-{size}",
+        pages=(BOTH_JOBS, BOTH_JOBS_WHOLE) if "cpu" in least else (),
         function="annotated.complexity.generation:record", arguments={"size": size}, least=least,
     )
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import COLORS, DASHES, LINE, MARKERS, figure, number, style
+from annotated.figures.style import COLORS, DASHES, LINE, MARKERS, Number, figure, number, style
 
 
 def ranking(
-    left: Mapping[str, float], right: Mapping[str, float], heads: tuple[str, str], title: str
+    left: Mapping[str, Number], right: Mapping[str, Number], heads: tuple[str, str], title: str
 ) -> Figure:
     """A line for each model from one time to another, both as multiples of the first model's.
 
@@ -48,7 +48,7 @@ def ranking(
     return fig
 
 
-def apart(values: Mapping[str, float], least: float) -> dict[str, float]:
+def apart(values: Mapping[str, Number], least: Number) -> dict[str, float]:
     """Where labels of these values stand on a logarithmic axis, `least` apart in the logarithm."""
     order = sorted(values, key=lambda name: values[name])
     places = [math.log(values[name]) for name in order]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from annotated.figures.style import (
     COLORS,
@@ -14,15 +15,17 @@ from annotated.figures.style import (
     LINE,
     MARKERS,
     VIOLET,
+    Number,
     figure,
     name_ends,
+    name_line,
     number,
     style,
 )
 from annotated.records import Row
 
 
-def plain(value: float, _: object = None) -> str:
+def plain(value: Number, _: object = None) -> str:
     """A number of a logarithmic axis without powers of ten: 0.1, 100, 10 000."""
     return number(value) if value >= 1 else f"{value:g}"
 
@@ -30,7 +33,9 @@ def plain(value: float, _: object = None) -> str:
 def log_axes(ax: Axes, x: str, y: str) -> None:
     """Both axes logarithmic, named, with plain numbers and faint lines across."""
     ax.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
-    for axis in (ax.xaxis, ax.yaxis):
+    for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+        if limits[1] / limits[0] < 60:  # else powers of ten are enough
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(plain)
         axis.set_minor_formatter("")
     ax.grid(axis="y", color=LINE, linewidth=0.8)
@@ -38,7 +43,7 @@ def log_axes(ax: Axes, x: str, y: str) -> None:
 
 def over_length(
     lines: Mapping[str, Sequence[Row]], size: str, value: str, title: str, xlabel: str,
-    ylabel: str, predicted: Mapping[str, float] | None = None,
+    ylabel: str, predicted: Mapping[str, Number] | None = None,
 ) -> Figure:
     """A line for each label over a size, both axes logarithmic, a band between the quartiles.
 
@@ -75,7 +80,7 @@ def over_length(
 
 
 def meeting(
-    first: Mapping[float, float], second: Mapping[float, float]
+    first: Mapping[Number, Number], second: Mapping[Number, Number]
 ) -> tuple[float, float] | None:
     """Where the first line rises above the second for good, as drawn on logarithmic axes."""
     xs = sorted(set(first) & set(second))
@@ -105,9 +110,9 @@ def crossings(rows: Sequence[Row], title: str) -> Figure:
         ]
         span = [0.7 * min(places), 1.6 * max(places)]
         ax.plot(span, span, color=GREY, linewidth=1.2, zorder=0)
-        ends = []
         for place, other in enumerate(others):
             color, marker = COLORS[place % 4], MARKERS[place % 4]
+            aside = 1.05 ** (place - (len(others) - 1) / 2)  # so that no arrow hides another
             mine = sorted((r for r in rows if r["other"] == other), key=lambda r: r["predicted"])
             met = [row for row in mine if row["measured"] is not None]
             ax.plot([r["predicted"] for r in met], [r["measured"] for r in met], marker,
@@ -115,18 +120,23 @@ def crossings(rows: Sequence[Row], title: str) -> Figure:
             for row in mine:
                 if row["measured"] is None:
                     ax.annotate(
-                        "", (row["predicted"], 1.45 * row["longest"]),
-                        (row["predicted"], row["longest"]),
+                        "", (aside * row["predicted"], 1.45 * row["longest"]),
+                        (aside * row["predicted"], row["longest"]),
                         arrowprops=dict(arrowstyle="->", color=color, linewidth=1.6),
                     )
-            last = met[-1] if met else mine[-1]
-            ends.append((last["predicted"], last["measured"] or last["longest"], other, color))
+            if met and len(met) < len(mine):  # arrows may stand at the right
+                left = met[0]["predicted"] > 2 * span[0] / 0.7
+                name_line(ax, met[0]["predicted"], met[0]["measured"], other, color, va="top",
+                          xytext=(-9 if left else 0, -16), ha="right" if left else "left")
+            else:
+                row = met[-1] if met else mine[0]
+                name_line(ax, aside * row["predicted"], row["measured"] or 1.2 * row["longest"],
+                          other, color, xytext=(10, 0))
         log_axes(ax, "n at which they cost the same, counted", "n at which they take the same time")
         ax.set_xlim(span)
         ax.set_ylim(span)
         ax.annotate("as counted", (0.06, 0.02), xycoords="axes fraction", color=GREY)
         ax.set_title(title)
-        name_ends(ax, ends)
     return fig
 
 
@@ -151,8 +161,8 @@ def exponents(rows: Sequence[Row], names: Sequence[str], title: str) -> Figure:
                     ax.plot(2 * [mine[0]["table"]], [place - 0.42, place + 0.42], color=GREY,
                             linewidth=5, alpha=0.35, solid_capstyle="butt", zorder=0)
             ax.set_title(f"exponent of {size}", weight="normal")
-            ax.set_xlim(0.4, 2.6)
-            ax.set_xticks([0.5, 1, 1.5, 2, 2.5], ["", "1", "", "2", ""])
+            ax.set_xlim(0.4, 3.1)
+            ax.set_xticks([0.5, 1, 1.5, 2, 2.5, 3], ["", "1", "", "2", "", "3"])
             ax.grid(axis="x", color=LINE, linewidth=0.8)
             ax.tick_params("y", length=0)
         axes[0].set_yticks(range(len(names)), names)
