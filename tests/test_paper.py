@@ -551,3 +551,33 @@ def test_html_is_escaped():
 def test_cells_are_read_as_the_numbers_they_print(cell, value):
     found = paper._value(cell)
     assert found == value and type(found) is type(value)
+
+
+def test_versions_print_what_the_tables_and_the_text_of_theirs_print():
+    big = "Transformer (big)"
+    (abstract, later) = paper.stated("bleu_en_fr")
+    for row in paper.VERSIONS.values():
+        if row.name in ("v5", "v6", "v7"):
+            assert (row.abstract, row.section_6_1) == (abstract.value, later.value)
+            assert row.table_2 == paper.TABLE_2[big].en_fr == 41.8
+        elif row.name == "NIPS":
+            assert (row.abstract, row.section_6_1) == (abstract.nips, later.nips)
+            assert row.table_2 == paper.TABLE_2_NIPS[big].en_fr == 41.0
+        else:
+            assert (row.abstract, row.table_2, row.section_6_1) == (41.0, None, None)
+    dates = list(paper.VERSIONS.column("date").values())
+    assert dates == sorted(dates) and len(dates) == 8
+
+
+def test_whom_to_cite_is_the_same_everywhere():
+    authors = paper.BIBTEX.split("author    = {")[1].split("},\n")[0]
+    names = [" ".join(name.split()) for name in re.split(r"\s+and\s+", authors)]
+    turned = [" ".join(reversed(name.split(", "))) for name in names]
+    assert [name.replace(r"{\L}", "Ł") for name in turned] == list(paper.AUTHORS)
+    root = Path(__file__).parents[1]
+    listed = (root / "book" / "references.bib").read_text(encoding="utf-8")
+    entry = re.search(r"@inproceedings\{vaswani2017nips,.*?\n\}", listed, re.S)[0]
+    for field in ("title", "booktitle", "pages", "year"):
+        pattern = rf"{field}\s*= \{{(.*?)\}}"
+        assert re.search(pattern, entry)[1] == re.search(pattern, paper.BIBTEX)[1]
+    assert " and ".join(names) in entry

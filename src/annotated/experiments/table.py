@@ -5,6 +5,7 @@ from pathlib import Path
 
 from annotated.experiments.entries import Experiment, Measurement, Training
 
+ABSTRACT = "00-abstract"
 BATCHES, ATTENTION = "05-1-study-what-batches-cost", "03-2-study-additive-attention"
 SCHEDULE, COST = "05-2-hardware-and-schedule", "05-2-study-what-it-cost"
 OPTIMIZER = "05-3-optimizer"
@@ -167,13 +168,13 @@ _ALL = (
     ),
     control(
         "none", "nothing", pages=(
-            DOT_PRODUCT, ROOT, APPLICATIONS, STACKS, NETWORKS_WORTH, EMBEDDINGS,
+            ABSTRACT, DOT_PRODUCT, ROOT, APPLICATIONS, STACKS, NETWORKS_WORTH, EMBEDDINGS,
             FACTOR_AND_TIES, POSITIONS, ROTATION, NORM_ORDER,
         ),
     ),
     control(
         "no-scale", "the division of scores by √d_k (§3.2.1)",
-        model="NoScale", pages=(DOT_PRODUCT, ROOT),
+        model="NoScale", pages=(ABSTRACT, DOT_PRODUCT, ROOT),
     ),
     control(
         "no-embedding-scale", "the factor √d_model of embeddings (§3.4)", model="NoEmbeddingScale",
@@ -193,7 +194,7 @@ _ALL = (
     ),
     control(
         "no-positions", "the positions of both sides (§3.5)", model="NoPositions",
-        pages=(POSITIONS,),
+        pages=(ABSTRACT, POSITIONS),
     ),
     control(
         "no-residual", "the residual connections (§3.1)", model="NoResidual", pages=(STACKS,),
@@ -204,7 +205,7 @@ _ALL = (
     ),
     control(
         "learned-positions", "nothing; learned positions instead of sinusoids (§3.5)",
-        "model.positions=learned", "model.max_length=32", pages=(POSITIONS, ROTATION),
+        "model.positions=learned", "model.max_length=32", pages=(ABSTRACT, POSITIONS, ROTATION),
     ),
     control(
         "halves", "nothing; sines in one half of the vector, cosines in the other",
@@ -226,17 +227,19 @@ _ALL = (
         PRE_NORM, NO_WARMUP, pages=(NORM_ORDER,),
     ),
     ablation(
-        "none", pages=(OPTIMIZER, REGULARIZATION, DROPOUT, SMOOTHING, NORM_ORDER),
+        "none", pages=(ABSTRACT, OPTIMIZER, REGULARIZATION, DROPOUT, SMOOTHING, NORM_ORDER),
     ),
     ablation("no-warmup", NO_WARMUP, pages=(OPTIMIZER, NORM_ORDER)),
     ablation("pre-norm", PRE_NORM, pages=(NORM_ORDER,)),
     ablation("pre-norm-no-warmup", PRE_NORM, NO_WARMUP, pages=(NORM_ORDER,)),
     ablation("wide", *WIDE, pages=(NORM_ORDER,), seconds=120.0),
     ablation("wide-no-warmup", *WIDE, NO_WARMUP, pages=(NORM_ORDER,), seconds=120.0),
-    ablation("no-smoothing", "training.label_smoothing=0", pages=(REGULARIZATION, SMOOTHING)),
+    ablation(
+        "no-smoothing", "training.label_smoothing=0", pages=(ABSTRACT, REGULARIZATION, SMOOTHING),
+    ),
     ablation("no-dropout", "model.dropout=0", pages=(DROPOUT, SMOOTHING)),
-    ablation("few", FEW, pages=(DROPOUT,)),
-    ablation("few-no-dropout", FEW, "model.dropout=0", pages=(DROPOUT,)),
+    ablation("few", FEW, pages=(ABSTRACT, DROPOUT)),
+    ablation("few-no-dropout", FEW, "model.dropout=0", pages=(ABSTRACT, DROPOUT)),
     batches("sorted", 0), batches("loose", 6), batches("random", 1_000_000),
     *(size(layers, heads, d, times * d) for layers, heads, d, times in SIZES),
     padding("numbers-en-de", 60.0), padding("multi30k-en-de-short", 300.0),
