@@ -24,9 +24,9 @@ from annotated.records import Record, Row, as_metrics, rounded
 
 VOCABULARY, QUESTION = 16, 16  # tokens that are recalled, and the id of the question mark
 DISTANCES = (4, 8, 16, 32, 64, 128, 256)
-RATES = (0.03, 0.01, 0.003, 0.001)  # each is tried at each distance
+RATES = (0.01, 0.003, 0.001)  # each is tried at each distance
 UPDATES, BATCH, LOOK, WATCHED, TESTED = 400, 64, 50, 256, 1000
-PATIENCE = {"distance": 32, "updates": 4000}  # of the LSTM, once more
+PATIENCE = {"distance": 32, "updates": 2000}  # of the LSTM, once more
 UNITS = 32  # of the LSTM; the others are as wide as makes them equal in parameters
 HEADS = 2
 SAMPLES = 64  # sequences over which a gradient is averaged
@@ -72,9 +72,8 @@ class Convolutions(nn.Module):
 
     def forward(self, x: Vectors) -> Vector:
         """The same at the last position, from what it needs of each layer: a tree of pairs."""
-        x = F.pad(x, (0, 0, 2 ** len(self.layers) - x.shape[1], 0))
-        for layer in self.layers:
-            pairs = x.unflatten(1, (-1, 2))
+        for layer in self.layers:  # before the first position there is nothing: zeros
+            pairs = F.pad(x, (0, 0, x.shape[1] % 2, 0)).unflatten(1, (-1, 2))
             mixed = torch.einsum("bnkd,edk->bne", pairs, layer.weight)
             x = pairs[:, :, 1] + mixed.relu()
         return x[:, 0]
