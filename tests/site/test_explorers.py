@@ -442,7 +442,7 @@ class TestCosts:
         for name, n, d in costs.data["presets"]:
             costs.press(name)
             assert (costs.number("path-LSTM"), costs.number("even-GRU")) == (n, 3 * d)
-        assert costs.said.startswith("For 100\u202f000 vectors of 512 numbers ")
+        assert costs.said.startswith("For 100\u202f000 vectors of 512 numbers, ")
 
     def test_on_the_narrowest_phone_nothing_is_cut(self, costs):
         costs.tab.set_viewport_size({"width": 320, "height": 700})

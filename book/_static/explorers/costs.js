@@ -60,7 +60,7 @@ annotatedExplorer.load("explorers/chart.js").then(() => annotatedExplorer("costs
   const rows = element("ul", { class: "costs-layers" });
   const said = live();
   root.append(presets, ...Object.values(sliders).map(slider => slider.element), counted.element,
-    element("p", { class: "query-head" }, "multiplications of one layer"), rows, said.element);
+    element("p", { class: "query-head" }, "multiplications of one layer, products in a row, path from end to end"), rows, said.element);
 
   const short = count => (count < 1e7 ? spaced(count) : power(count));
   const times = share => (share < 0.001 ? "under 0.001" : spaced(share, share < 1 ? 2 : 3));
@@ -84,8 +84,8 @@ annotatedExplorer.load("explorers/chart.js").then(() => annotatedExplorer("costs
     const own = costs[0].work, against = name => own / costs.find(cost => cost.name === name).work;
     const evens = ["tanh RNN", "GRU", "LSTM", "convolution"].map(name => [name, breakEven(name, chosen)]);
     said.say([
-      `For ${spaced(chosen.n)} vectors of ${spaced(chosen.d)} numbers `,
-      costs.filter(cost => cost.work === least).map(cost => cost.name).join(" and "), " multiplies least. ",
+      `For ${spaced(chosen.n)} vectors of ${spaced(chosen.d)} numbers, the fewest multiplications: `,
+      costs.filter(cost => cost.work === least).map(cost => cost.name).join(" and "), ". ",
       "Self-attention does ", number("rnn", against("tanh RNN"), times(against("tanh RNN"))), " times the work of the tanh RNN, ",
       number("lstm", against("LSTM"), times(against("LSTM"))), " times that of the LSTM. It does as much as ",
       ...evens.flatMap(([name, n], i) => [`${i ? ", " : ""}the ${name} at `,

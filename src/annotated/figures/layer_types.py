@@ -94,13 +94,13 @@ def path_lengths(
             ax.plot([*dots], [*dots.values()], MARKERS[place % len(MARKERS)], color=color,
                     markersize=5)
             ends.append((lengths[-1], layers[-1], name, color))
-        ax.set(xscale="log", yscale="log", xlabel="positions n", ylabel="layers, or steps",
-               xlim=(0.9 * lengths[0], 1.15 * lengths[-1]),
-               ylim=(0.85, 1.2 * max(map(max, formula.values()))))
+        ax.set(xscale="log", yscale="log", xlabel="positions n", ylabel="layers, or steps")
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_ticks([2**e for e in range(7)])
             axis.set_major_formatter(lambda x, _: number(float(x)))
             axis.set_minor_formatter("")
+        ax.set(xlim=(0.9 * lengths[0], 1.15 * lengths[-1]),
+               ylim=(0.85, 1.2 * max(map(max, formula.values()))))
         ax.set_title(title)
         name_ends(ax, ends)
     return fig
