@@ -131,26 +131,80 @@ class TestTranslate:
         assert command("translate") == (0, "", "")
 
     @pytest.mark.parametrize("empty", ["", " ", "\t\n"])
-    def test_an_empty_sentence_is_refused(self, command, empty):
-        result = command("translate", "forty-two", empty)
-        assert_refused(result, "sentence 2 is empty", "expected at least one word")
+    def test_an_empty_sentence_stays_one(self, command, empty):
+        result = command("translate", "forty-two", empty, "two")
+        assert result == (0, "zweiundvierzig\n\nzwei\n", "")
 
     @pytest.mark.parametrize("empty", ["", " ", "\r"])
     def test_an_empty_line_stays_one(self, command, empty):
         result = command("translate", stdin=f"forty-two\n{empty}\ntwo\n")
         assert result == (0, "zweiundvierzig\n\nzwei\n", "")
 
-    def test_a_line_that_is_not_utf_8_is_named(self, command):
-        result = command("translate", stdin=b"forty-two\ntwo\xff\n")
-        assert_refused(result, "line 2 of stdin is not UTF-8")
+    def test_a_line_that_is_not_utf_8_is_named_and_those_before_it_are_translated(self, command):
+        status, out, err = command("translate", stdin=b"forty-two\ntwo\ntwo\xff\nfive\n")
+        assert (status, out) == (2, "zweiundvierzig\nzwei\n")
+        assert err == "annotated: line 3 of stdin is not UTF-8: invalid start byte\n"
 
     @pytest.mark.parametrize("end", ["\n", ""])
-    def test_a_line_too_long_to_be_translated_is_refused(self, command, end):
-        assert_refused(command("translate", stdin=3_000_000 * "a" + end), "stdin goes on for over")
-        assert_refused(
-            command("translate", stdin=30_000 * "a" + end),
-            "sentence 1 has 30000 characters; expected at most 20000",
+    def test_an_endless_line_is_named_and_those_before_it_are_translated(self, command, end):
+        status, out, err = command("translate", stdin="forty-two\n" + 3_000_000 * "a" + end)
+        assert (status, out) == (2, "zweiundvierzig\n")
+        assert re.fullmatch(r"annotated: line 2 of stdin goes on for over \d+ bytes\n", err)
+
+    def test_a_long_line_and_odd_characters_have_a_translation(self, command):
+        odd = ["two\0three", "\u202etwo", "🙂" * 9, "two\x1b[0m", "two\u2028three", "\r"]
+        lines = ["forty-two. " * 909, *odd, "two"]
+        status, out, err = command("translate", stdin="\n".join(lines).encode())
+        assert (status, err) == (0, "")
+        said = out.split("\n")
+        assert len(said) == len(lines) + 1 and said[-2:] == ["zwei", ""] and said[6] == ""
+
+    def test_ten_thousand_lines_stream_in_bounded_memory(self, monkeypatch, capsys):
+        """Never more is held than a block of stdin, and each block is out before the next."""
+        asked, said_before = [], []
+
+        class Quick(Translator):
+            def translate(self, sentences, **options):
+                said_before.append(capsys.readouterr().out.count("\n"))
+                asked.append(len(sentences))
+                return [sentence.upper() for sentence in sentences]
+
+        made = Translator.load("numbers-en-de")
+        monkeypatch.setattr(
+            Translator, "load", lambda name: Quick(made.model, made.tokenizer, made.notes)
         )
+        text = "".join(f"line {number} {'word ' * (number % 13)}\n" for number in range(10_000))
+        monkeypatch.setattr(sys, "argv", ["annotated", "translate"])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert not ended.value.code and sum(asked) == 10_000
+        assert len(asked) > 4 and max(asked) * 35 < 3 * cli.BLOCK
+        assert said_before == [0, *asked[:-1]]
+        assert capsys.readouterr().out.splitlines()[-1].startswith("LINE 9999 ")
+
+    def test_a_beam_and_several_translations(self, command):
+        assert command("translate", "--beam", 4, "forty-two") == (0, "zweiundvierzig\n", "")
+        result = command("translate", "--beam", 4, "--alpha", 0, "--n-best", 2, "two", "", "three")
+        status, out, err = result
+        assert (status, err) == (0, "")
+        rows = [line.split("\t") for line in out.splitlines()]
+        assert [row[0] for row in rows] == ["1", "1", "3", "3"]
+        assert (rows[0][2], rows[2][2]) == ("zwei", "drei")
+        assert 0 >= float(rows[0][1]) > float(rows[1][1])
+        several = command("translate", "--beam", 2, "--n-best", 2, stdin="two\n\nthree\n")
+        assert [line.split("\t")[0] for line in several[1].splitlines()] == ["1", "1", "3", "3"]
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--n-best", 3], "n_best is 3; expected 1 to beam, 1"),
+            (["--beam", 421], "beam is 421; expected at most 420 words"),
+            (["--beam", 0], "--beam"), (["--alpha", -1], "--alpha"), (["--n-best", 0], "--n-best"),
+        ],
+    )
+    def test_a_search_that_can_not_be_is_refused(self, command, options, words):
+        assert_refused(command("translate", *options, "two"), words)
 
     def test_a_translation_comes_before_the_input_ends(self):
         process = subprocess.Popen(
@@ -293,8 +347,12 @@ class TestHelp:
                 ["--recipe", "--out", "--seed", "--set", "--resume", "--device", "--data-dir",
                  "--float16", "--record", "--name", "--quiet"],
             ),
-            ("evaluate", ["--model", "--device", "--data-dir", "--quiet"]),
-            ("translate", ["--model", "sentences"]),
+            (
+                "evaluate",
+                ["--model", "--corpus", "--split", "--beam", "--alpha", "--device", "--data-dir",
+                 "--out", "--name", "--quiet"],
+            ),
+            ("translate", ["--model", "--beam", "--alpha", "--n-best", "sentences"]),
             ("recipes", []),
         ],
     )
@@ -343,7 +401,9 @@ class TestEvaluate:
         assert (status, err) == (0, "")
         (line,) = out.splitlines()
         found = json.loads(line)
-        assert set(found) == {"model", "recipe", "metrics", "tables", "notes"}
+        assert set(found) == {
+            "model", "recipe", "beam", "alpha", "metrics", "tables", "notes"
+        }
         rows = found["tables"]["exact_by_digits"]
         assert [row["digits"] for row in rows] == sorted(row["digits"] for row in rows)
         assert len(rows) == len(lines) - 3 >= 5 and all(0 <= row["exact"] <= 1 for row in rows)

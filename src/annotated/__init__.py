@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         sinusoidal_encoding,
     )
     from annotated.training import label_smoothed_loss, learning_rate
-    from annotated.translation import Translator, greedy_search
+    from annotated.translation import Translator, beam_search, greedy_search
 
 _MODULES = {
     "annotated.model": (
@@ -28,7 +28,7 @@ _MODULES = {
         "record_attention", "scaled_dot_product_attention", "sinusoidal_encoding",
     ),
     "annotated.training": ("label_smoothed_loss", "learning_rate"),
-    "annotated.translation": ("Translator", "greedy_search"),
+    "annotated.translation": ("Translator", "beam_search", "greedy_search"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -37,6 +37,7 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "Translator",
+    "beam_search",
     "causal_mask",
     "greedy_search",
     "label_smoothed_loss",

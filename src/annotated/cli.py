@@ -33,6 +33,12 @@ Model = Annotated[str, typer.Option(help="Name of a shipped model, or folder of 
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Random seed.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print one JSON document and no more.")]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; default: cuda if there is one.")]
+Beam = Annotated[
+    int | None, typer.Option(min=1, help="Hypotheses per step; 1: greedy. Default: the model's.")
+]
+Alpha = Annotated[
+    float | None, typer.Option(min=0, help="α of the length penalty. Default: the model's.")
+]
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder of corpora; default: $ANNOTATED_DATA, then the cache.")
 ]
@@ -154,14 +160,32 @@ def train_command(
 @app.command()
 def evaluate(
     model: Model = "numbers-en-de",
+    corpus: Annotated[
+        str | None, typer.Option(help="multi30k, tatoeba, newstest, numbers; default: its own.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Which part of it, such as test_2016_flickr.")
+    ] = None,
+    beam: Beam = None,
+    alpha: Alpha = None,
     device: Device = None,
     data_dir: DataDir = None,
+    out: Annotated[Path | None, folder("Folder to write a record to.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The record's experiment; default: evaluate-….")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Test a model on what its recipe holds out, by greedy search."""
+    """Test a model on what its recipe holds out, or on another corpus."""
     from annotated import commands
 
-    commands.evaluate(model, device, data_dir, quiet)
+    given = {"--corpus": corpus, "--split": split, "--beam": beam, "--alpha": alpha}
+    words = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
+    made = ["annotated", "evaluate", "--model", Path(model).name, *words]  # no machine's folders
+    commands.evaluate(
+        model, corpus=corpus, split=split, beam=beam, alpha=alpha, device=device,
+        data_dir=data_dir, out=out, name=name, quiet=quiet, command=shlex.join(made),
+    )
 
 
 @app.command()
@@ -170,22 +194,30 @@ def translate(
         list[str] | None, typer.Argument(help="Sentences; none: the lines of stdin.")
     ] = None,
     model: Model = "numbers-en-de",
+    beam: Beam = None,
+    alpha: Alpha = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(min=1, help="Several of each: number of the line, score, translation."),
+    ] = None,
 ) -> None:
-    """Translate sentences, one per line; empty lines of stdin stay empty."""
-    from annotated.data.text import tidy
+    """Translate sentences, one per line; empty lines stay empty."""
     from annotated.translation import Translator
 
-    translator = Translator.load(model)
-    if sentences:
-        for translation in translator.translate(sentences):
-            print(translation)
-        return
-    for lines in lines_as_they_come(sys.stdin):
-        asked = [line for line in lines if tidy(line)]
-        translations = iter(translator.translate(asked))
-        for line in lines:
-            print(next(translations) if tidy(line) else "")
-        sys.stdout.flush()
+    translator, done = Translator.load(model), 0
+    for lines in [sentences] if sentences else lines_as_they_come(sys.stdin):
+        if n_best is None:
+            said = translator.translate(lines, beam=beam, alpha=alpha)
+        else:
+            several = translator.n_best(lines, n_best, beam=beam, alpha=alpha)
+            said = [
+                f"{number}\t{each.score:.4f}\t{each.text}"
+                for number, found in enumerate(several, done + 1) for each in found
+            ]
+        for line in said:
+            print(line)
+        sys.stdout.flush()  # before the next block is read, in which there may be a fault
+        done += len(lines)
 
 
 def lines_as_they_come(stream: Any) -> Iterator[list[str]]:
@@ -194,7 +226,7 @@ def lines_as_they_come(stream: Any) -> Iterator[list[str]]:
     `stream` is sys.stdin, or None where that is closed. So a file is translated
     in large batches, and what a person or a slow program writes line by line.
     In a terminal there is a prompt. ValueError names a line that is not UTF-8,
-    or too long to be translated.
+    or too long to be one; those before it are given first.
     """
     if stream is None:  # closed before the start
         return
@@ -208,17 +240,20 @@ def lines_as_they_come(stream: Any) -> Iterator[list[str]]:
         *whole, rest = (rest + block).split(b"\n")
         if not block and rest:
             whole, rest = [rest], b""
-        lines = []
+        lines, fault = [], ""
         for line in whole:
             number += 1
             try:
                 lines.append(line.decode())
             except UnicodeDecodeError as error:
-                raise ValueError(f"line {number} of stdin is not UTF-8: {error.reason}") from None
-        if len(rest) > LONGEST:
-            raise ValueError(f"line {number + 1} of stdin goes on for over {len(rest)} bytes")
+                fault = f"line {number} of stdin is not UTF-8: {error.reason}"
+                break
+        if not fault and len(rest) > LONGEST:
+            fault = f"line {number + 1} of stdin goes on for over {len(rest)} bytes"
         if lines:
             yield lines
+        if fault:
+            raise ValueError(fault)
         if not block:
             return
 

@@ -15,12 +15,18 @@ from torch import nn
 from tqdm import tqdm
 
 from annotated import files, records
+from annotated.data.corpora import TEXT_CORPORA, text_corpus
+from annotated.machine import here_and_now
 from annotated.model import Transformer
 from annotated.recipes import (
     RECIPES,
+    CorpusTask,
+    Numbers,
     Recipe,
     Report,
     Run,
+    Task,
+    TextTask,
     as_document,
     from_document,
     override,
@@ -30,7 +36,8 @@ from annotated.recipes import (
     train,
 )
 from annotated.recipes.run import WATCHES, check_sizes, identity
-from annotated.recipes.task import as_text
+from annotated.recipes.task import TaskData, as_text
+from annotated.recipes.text import TextData
 from annotated.signals import Stop, tolerant_output
 from annotated.training import Update, World
 from annotated.training.world import local_device
@@ -109,16 +116,76 @@ def train_and_test(
     return 0
 
 
-def evaluate(model: str, device: str | None, data_dir: Path | None, quiet: bool) -> None:
-    """Test a `model` on what its recipe holds out, in `data_dir` or where it is found.
+def evaluate(
+    model: str, *, corpus: str | None, split: str | None, beam: int | None, alpha: float | None,
+    device: str | None, data_dir: Path | None, out: Path | None, name: str | None, quiet: bool,
+    command: str,
+) -> None:
+    """Test a `model` on what its recipe holds out, or on a `split` of another `corpus`.
 
-    `device` is cpu or cuda, the best there is by default; `quiet` prints JSON alone.
+    Its files are in `data_dir` or where they are found; `beam` and `alpha` as in `beam_search`, by
+    default the recipe's, `device` cpu or cuda, the best there is by default. A record of the
+    experiment `name` goes to the folder `out`, and says that `command` made it; `quiet` prints JSON
+    alone.
     """
     place, translator = local_device(device or best_device()), Translator.load(model)
     recipe = from_document(translator.notes.get("recipe"), f"the recipe in {model}")
+    data = held_out(recipe.task, corpus, split, data_dir)
+    about = [] if corpus is None and split is None else ["on", corpus, split]
+    name = name or records.name_of("evaluate", recipe.name, *filter(None, about))
+    if out:
+        records.check("--name", "experiment", name)  # now rather than after the test
+        files.check_writable(out)
+    translator.search = translator.asked(beam, alpha)
     cast(nn.Module, translator.model).to(place)
-    report = recipe.task.open(data_dir, training=False).test(translator)
-    print_report(report, quiet, {"model": model, "recipe": recipe.name})
+    begun = time.perf_counter()
+    report = data.test(translator)
+    search = {"beam": translator.search.beam, "alpha": translator.search.alpha}
+    print_report(report, quiet, {"model": model, "recipe": recipe.name, **search})
+    if out:
+        made = records.Record(
+            experiment=name, command=command, recipe=recipe.name,
+            seed=translator.notes.get("seed", 0), precision="float32",
+            seconds=round(time.perf_counter() - begun, 1), tokens_per_update=None,
+            metrics=report.metrics | records.as_metrics(search), tables=report.tables,
+            **here_and_now(place.partition(":")[0]),
+        )
+        path = records.write(made, out)
+        if not quiet:
+            print(f"record: {path}")
+
+
+def held_out(
+    task: Task, corpus: str | None, split: str | None, data_dir: Path | None
+) -> TaskData:
+    """What a model is tested on: its own `task`'s, or a `split` of another `corpus`.
+
+    A corpus without languages ("multi30k") is the one of the task's languages; files are looked
+    for in `data_dir`. ValueError for one that there is not.
+    """
+    if corpus is None and split is None:
+        return task.open(data_dir, training=False)
+    if corpus == "numbers" or (corpus is None and not isinstance(task, TextTask)):
+        if split is not None:
+            raise ValueError(f"--split is {split}; these sentences are made, and have no splits")
+        own = task if isinstance(task, Numbers) else Numbers(*languages_of(task))
+        return own.open(data_dir, training=False)
+    if corpus is None:
+        found = cast(TextTask, task).text_corpus(data_dir)
+    else:
+        whole = corpus if corpus in TEXT_CORPORA else "-".join((corpus, *languages_of(task)))
+        any_version = getattr(task, "any_version", False)
+        found = text_corpus(whole, data_dir, any_version=any_version)
+    text = task if isinstance(task, TextTask) else CorpusTask(found.name)
+    return TextData(text, found.tested_on(split) if split else found, training=False)
+
+
+def languages_of(task: Task) -> tuple[str, str]:
+    """Source and target language of a task; English and German where it doesn't say."""
+    if isinstance(task, TextTask):
+        corpus = task.text_corpus()
+        return corpus.source or "en", corpus.target or "de"
+    return getattr(task, "source", "en"), getattr(task, "target", "de")
 
 
 def recipe_to_train(

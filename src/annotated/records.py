@@ -65,7 +65,7 @@ class Record(Document, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     experiment: Name
     command: Text
-    # None for a run that trains nothing, as of `tokens_per_update`.
+    # Of the model; None for a run without one. Without training `tokens_per_update` is None.
     recipe: Text | None
     seed: Annotated[int, Meta(ge=0, description="an integer from 0")]
     commit: Commit
@@ -203,6 +203,11 @@ def check(where: object, field: str, value: Any) -> None:
         checked({field: value}, msgspec.defstruct("Only", [(field, kind)]))
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
+
+
+def name_of(*words: str) -> str:
+    """A name for an experiment: "on", "test_2016_flickr" -> "on-test-2016-flickr"."""
+    return _slug("-".join(words))
 
 
 def _slug(text: str) -> str:

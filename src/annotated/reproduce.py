@@ -305,7 +305,7 @@ def score_and_pack(out: Path, pack_to: Path, data_dir: Path | None = None) -> li
 
 
 def score(out: Path, data_dir: Path | None = None) -> list[str]:
-    """§6.1: both BLEUs of every translation in a folder, written into its records.
+    """§6.1: BLEUs and chrF of every translation in a folder, written into its records.
 
     For translations made where sacremoses, or the references, were not.
     Returns a line for each record.
@@ -316,11 +316,11 @@ def score(out: Path, data_dir: Path | None = None) -> list[str]:
         answers, recipe = translations_of(out, record), RECIPES.get(str(record.recipe))
         if not answers.exists() or recipe is None or not isinstance(recipe.task, TextTask):
             continue
-        found, notes = recipe.task.open(data_dir, training=False).bleus(
+        found, notes = recipe.task.open(data_dir, training=False).scores(
             read_document(answers, list[str])
         )
         lines += notes
-        metrics = record.metrics | {bleu.name: bleu.metric for bleu in found}
+        metrics = record.metrics | {score.name: score.metric for score in found}
         records.write(replace(record, metrics=metrics), out / "records")
-        lines += [f"{record.experiment}: {bleu.name} {bleu.value:.2f}" for bleu in found]
+        lines += [f"{record.experiment}: {score.name} {score.value:.2f}" for score in found]
     return lines

@@ -212,7 +212,8 @@ class TestOverride:
     @named
     def test_every_setting_can_be_changed_and_nothing_else_changes_with_it(self, name):
         before = settings(RECIPES[name])
-        assert {setting.partition(".")[0] for setting in before} == {"task", "model", "training"}
+        parts = {"task", "model", "training", "search"}
+        assert {setting.partition(".")[0] for setting in before} == parts
         for setting, value in before.items():
             new, beside = another(setting, value), BESIDE.get(setting, [])
             after = settings(change(name, f"{setting}={new}", *beside))

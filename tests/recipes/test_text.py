@@ -281,7 +281,7 @@ class TestReport:
         report = corpus.test(translator)
         assert report.translations == list(answers.values())
         metrics = report.metrics
-        assert set(metrics) == {"bleu_13a", "bleu_literature", "perplexity", "tested"}
+        assert set(metrics) == {"bleu_13a", "chrf", "bleu_literature", "perplexity", "tested"}
         theirs = BLEU().corpus_score(list(answers.values()), [right])
         assert metrics["bleu_13a"].value == pytest.approx(theirs.score) and theirs.score < 95
         assert "tok:13a" in metrics["bleu_13a"].signature
@@ -291,6 +291,7 @@ class TestReport:
         assert unsure == corpus.perplexity(translator) > 50
         assert [line.split() for line in report.lines()] == [
             ["bleu_13a", f"{theirs.score:.6g}", metrics["bleu_13a"].signature],
+            ["chrf", f"{metrics['chrf'].value:.6g}", metrics["chrf"].signature],
             ["bleu_literature", f"{metrics['bleu_literature'].value:.6g}",
              *metrics["bleu_literature"].signature.split()],
             ["perplexity", f"{unsure:.6g}"], ["tested", "21"],
@@ -306,7 +307,7 @@ class TestReport:
         whole = corpus.test(translator)
         monkeypatch.setitem(sys.modules, "sacremoses", None)
         report = corpus.test(translator)
-        assert set(report.metrics) == {"bleu_13a", "perplexity", "tested"}
+        assert set(report.metrics) == {"bleu_13a", "chrf", "perplexity", "tested"}
         assert report.metrics == {name: whole.metrics[name] for name in report.metrics}
         assert report.translations == list(answers.values()), "to compute it from elsewhere"
         *lines, last = report.lines()

@@ -15,7 +15,13 @@ from unicodedata import normalize
 import pytest
 
 from annotated import machine, records
-from annotated.translation.bleu import Bleu, bleu_13a, bleu_literature, moses_tokens
+from annotated.translation.bleu import (
+    CorpusScore,
+    bleu_13a,
+    bleu_literature,
+    chrf,
+    moses_tokens,
+)
 
 SACREBLEU = f"version:{version('sacrebleu')}"
 DATA = Path(
@@ -279,7 +285,7 @@ class TestRecord:
 
     def test_it_is_frozen(self):
         with pytest.raises(dataclasses.FrozenInstanceError):
-            Bleu(31.7, "nrefs:1", "bleu_13a").value = 41.8
+            CorpusScore(31.7, "nrefs:1", "bleu_13a").value = 41.8
 
 
 class TestErrors:
@@ -321,3 +327,36 @@ class TestErrors:
         with pytest.raises(ValueError) as raised:
             bleu(hypotheses, references)
         assert str(raised.value) == message
+
+
+PATHS = {"13a": bleu_13a, "literature": german, "chrf": chrf}
+
+
+@pytest.mark.parametrize("metric", PATHS.values(), ids=PATHS)
+class TestEnds:
+    """What any metric of translations must say, through our path to it."""
+
+    SAID = ["Ein Hund läuft über die grüne Wiese.", "Zwei Kinder spielen am Strand mit einem Ball.",
+            "Der Zug nach Köln fährt heute um 7.30 Uhr ab."]
+
+    def test_the_references_themselves_have_100(self, metric):
+        assert metric(self.SAID, [self.SAID]).value == pytest.approx(100)
+        assert metric(self.SAID, [["Etwas anderes."] * 3, self.SAID]).value == pytest.approx(100)
+
+    def test_nothing_said_has_0(self, metric):
+        assert metric(["", "", ""], [self.SAID]).value == 0
+
+    def test_one_word_more_costs_a_little_and_one_for_another_too(self, metric):
+        more = [self.SAID[0].replace("grüne", "schöne grüne"), *self.SAID[1:]]
+        other = [self.SAID[0].replace("grüne", "braune"), *self.SAID[1:]]
+        for said in (more, other):
+            assert 75 < metric(said, [self.SAID]).value < 100
+        assert metric(self.SAID[1:] + self.SAID[:1], [self.SAID]).value < 40
+
+
+def test_chrf_is_the_command_lines(tmp_path):
+    score = chrf(HYPOTHESES, [REFERENCES])
+    value, signature = command_line(tmp_path, HYPOTHESES, [REFERENCES], "--metrics", "chrf")
+    assert score.name == "chrf" and score.signature == signature
+    assert score.value == pytest.approx(value, abs=1e-9) and 20 < value < 90
+    assert signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|")

@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotated.data import numbers
+from annotated.data.text import tidy
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer, TransformerConfig
-from annotated.translation import Translator, greedy_search, shipped
+from annotated.recipes import as_document, override, recipe_named
+from annotated.translation import Search, Translator, beam_search, greedy_search, shipped
+from annotated.translation import translator as module
 
 drawn = st.lists(st.integers(0, 999_999), min_size=1, max_size=7)
 
@@ -78,14 +81,133 @@ class TestTranslate:
     def test_no_sentences_no_answers(self, translator):
         assert translator.translate([]) == []
 
-    @pytest.mark.parametrize("empty", ["", " ", "\n\t ", "\u2003"])
+    @pytest.mark.parametrize("empty", ["", " ", "\n\t ", "\u2003", "\ufeff"])
     @pytest.mark.parametrize("place", [0, 1, 4])
-    def test_an_empty_sentence_is_counted_from_1(self, translator, empty, place):
+    def test_nothing_is_translated_to_nothing_in_its_place(self, translator, empty, place):
         sentences = english([342, 7, 42, 11])
+        said = translator.translate(sentences)
         sentences.insert(place, empty)
+        said.insert(place, "")
+        assert translator.translate(sentences) == said
+        assert translator.translate([empty] * 3) == ["", "", ""]
+
+    @settings(max_examples=30, deadline=None)
+    @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+    def test_any_unicode_has_some_answer(self, translator, text):
+        (said,) = translator.translate([text])
+        assert isinstance(said, str)
+        assert tidy(text) or said == ""
+
+    def test_a_lone_surrogate_is_no_character(self, translator):
+        with pytest.raises(ValueError, match="lone surrogate"):
+            translator.translate(["two", "forty\udcff"])
+
+
+class TestSearch:
+    def test_numbers_are_translated_greedily_unless_a_beam_is_asked_for(self, translator):
+        assert translator.search == Search() and Search().beam == 1
+        calls = []
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("greedy_search", "beam_search"):
+                real = getattr(module, name)
+                patch.setattr(module, name, lambda *a, name=name, real=real, **k: (
+                    calls.append((name, k.get("beam"), k.get("alpha"))), real(*a, **k))[1])
+            expected = translator.translate(["forty-two"])
+            assert translator.translate(["forty-two"], beam=3) == expected
+            assert translator.translate(["forty-two"], beam=5, alpha=1.0) == expected
+        assert calls == [
+            ("greedy_search", None, None), ("beam_search", 3, 0.6), ("beam_search", 5, 1.0)
+        ]
+
+    def test_a_recipe_may_say_how(self, translator):
+        """What a checkpoint's notes hold, and what those of older ones lack."""
+        recipe = override(recipe_named("numbers-en-de"), ["search.beam=3", "search.alpha=0.2"])
+        made = Translator(translator.model, translator.tokenizer, {"recipe": as_document(recipe)})
+        assert made.search == Search(beam=3, alpha=0.2)
+        old = {name: part for name, part in as_document(recipe).items() if name != "search"}
+        older = Translator(translator.model, translator.tokenizer, {"recipe": old})
+        assert older.search == Search()
+        with pytest.raises(ValueError, match="^the recipe's search is damaged: beam is 0"):
+            Translator(
+                translator.model, translator.tokenizer, {"recipe": {"search": {"beam": 0}}}
+            )
+
+    def test_it_is_beam_search_between_the_tokenizers_two_ends(self, translator):
+        model, tokenizer = translator.model, translator.tokenizer
+        for sentence in [*english([342, 960_017]), "forty hundred Straße"]:
+            source = torch.tensor([[*tokenizer.encode(sentence), tokenizer.eos_id]])
+            (found,) = beam_search(model, source, beam=4, alpha=0.3, n_best=3)
+            said = translator.translate([sentence], beam=4, alpha=0.3)
+            assert said == [tokenizer.decode(found[0].tokens)]
+            (several,) = translator.n_best([sentence], 3, beam=4, alpha=0.3)
+            assert [each.text for each in several] == [tokenizer.decode(h.tokens) for h in found]
+            assert [each.score for each in several] == pytest.approx([h.score for h in found])
+
+    @settings(max_examples=7, deadline=None)
+    @given(drawn, st.sampled_from([1, 29, 500]))
+    def test_a_beam_of_any_batch_gives_each_its_own_answer(self, translator, some, batch_tokens):
+        sentences = english(some)
+        together = translator.translate(sentences, batch_tokens, beam=3)
+        assert together == [translator.translate([one], beam=3)[0] for one in sentences]
+
+    def test_several_of_nothing_are_none(self, translator):
+        found = translator.n_best(["two", "", "three"], 2, beam=2)
+        assert [len(each) for each in found] == [2, 0, 2]
+        assert (found[0][0].text, found[2][0].text) == ("zwei", "drei")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"beam": 0}, "beam is 0; expected a number from 1"),
+            ({"alpha": -1.0}, "alpha is -1.0; expected a number from 0"),
+            ({"beam": 421}, "beam is 421; expected at most 420 words"),
+        ],
+    )
+    def test_what_can_not_be_meant_is_refused(self, translator, options, message):
         with pytest.raises(ValueError) as caught:
-            translator.translate(sentences)
-        assert str(caught.value) == f"sentence {place + 1} is empty; expected at least one word"
+            translator.translate(["two"], **options)
+        assert str(caught.value) == message
+
+    def test_more_than_the_beam_are_refused(self, translator):
+        with pytest.raises(ValueError, match="^n_best is 3; expected 1 to beam, 2$"):
+            translator.n_best(["two"], 3, beam=2)
+
+
+class TestLongTexts:
+    """Longer than any that the model was trained on: it is cut, and set together again."""
+
+    @pytest.fixture
+    def careful(self, translator):
+        return Translator(translator.model, translator.tokenizer, search=Search(longest=12))
+
+    def test_sentences_are_translated_one_by_one_and_stay_in_order(self, careful):
+        numbers = [342, 7, 960_017, 42]
+        text = " ".join(spell.capitalize() + "." for spell in english(numbers))
+        said = careful.translate([text, "two"])
+        each = [careful.translate([part])[0] for part in text.replace(". ", ".|").split("|")]
+        assert said == [" ".join(each), "zwei"]
+
+    def test_what_fits_is_translated_whole(self, translator):
+        text = "Two. Three."
+        source = torch.tensor([[*translator.tokenizer.encode(text), translator.tokenizer.eos_id]])
+        (found,) = greedy_search(translator.model, source)
+        assert translator.translate([text]) == [translator.tokenizer.decode(found.tokens)]
+
+    def test_a_line_of_10_000_characters_has_a_translation(self, translator):
+        for text in ("forty-two " * 1000, "x" * 10_000, "\u4f60" * 10_000):
+            widths = []
+            hook = translator.model.encoder.register_forward_pre_hook(
+                lambda module, inputs, widths=widths: widths.append(inputs[0].shape[1])
+            )
+            (said,) = translator.translate([text])
+            hook.remove()
+            assert said and max(widths) <= translator.search.longest + 1
+
+    def test_it_has_no_several_translations(self, careful):
+        with pytest.raises(ValueError) as caught:
+            careful.n_best(["two", "forty-two " * 9], 2, beam=2)
+        assert str(caught.value).startswith("sentence 2 has ")
+        assert "expected at most 12 where several translations are asked for" in str(caught.value)
 
 
 class TestLoad:

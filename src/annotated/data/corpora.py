@@ -89,6 +89,18 @@ class TextCorpus:
             return answers(self.pairs(split))
         return [(source, [target]) for source, target in self.pairs(split)]
 
+    def tested_on(self, split: str) -> "TextCorpus":
+        """The same corpus, to report on another split, by its name or that of its files."""
+        if split not in self.splits:
+            stems = {
+                name: {Path(file.name).name.split(".")[0] for part in parts for file in part}
+                for name, (_, parts) in self.splits.items()
+            }
+            of_file = [name for name, found in stems.items() if found == {split}]
+            split = of_file[0] if len(of_file) == 1 else split
+        self._parts(split)  # refuses one that there is not
+        return replace(self, test=split)
+
     def _parts(self, split: str) -> tuple[tuple[DataFile, ...], ...]:
         if split not in self.splits:
             raise ValueError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")

@@ -42,7 +42,7 @@ class Score(NamedTuple):
 
 
 def score(translator: Translator, examples: Sequence[Example]) -> Score:
-    """How many translations by greedy search are the right one, to the letter."""
+    """How many translations are the right one, to the letter."""
     answers = translator.translate([example.source for example in examples])
     by_group: dict[int, tuple[int, int]] = {}
     for example, answer in zip(examples, answers, strict=True):

@@ -24,6 +24,7 @@ from annotated.recipes.exact import Copying, Numbers
 from annotated.recipes.task import Task
 from annotated.recipes.text import CorpusTask, FilesTask
 from annotated.training import TrainingConfig
+from annotated.translation import Search
 
 AnyTask = TypeVar("AnyTask", bound=Task)
 # Of the model's configuration, what the task's tokenizer decides: no settings.
@@ -48,6 +49,8 @@ class Recipe(Generic[AnyTask]):
     model: TransformerConfig = field(default_factory=TransformerConfig.tiny)
     # how it is trained
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    # how it translates
+    search: Search = field(default_factory=Search)
 
     def __post_init__(self):
         special = {name: getattr(Tokenizer, name) for name in VOCABULARY[1:]}
@@ -76,6 +79,9 @@ CAPTIONS = TrainingConfig(
 SHORT = replace(
     CAPTIONS, steps=4000, batch_tokens=2048, length_noise=2.0, warmup_steps=1000, factor=0.7
 )
+
+# §6.1: beam 4, α = 0.6. Numbers have one right answer, which greedy search finds as well.
+BEAM = Search(beam=paper.DECODING.beam, alpha=paper.DECODING.alpha)
 
 # §5.1-5.4, §6.1, to the letter. Eight micro-batches: the paper's eight GPUs, or one after another.
 WMT = TrainingConfig(
@@ -125,35 +131,35 @@ RECIPES = {
         Recipe(
             "multi30k-en-de", "captions of pictures, English to German (29 000 pairs), for a GPU",
             CorpusTask("multi30k-en-de", merges=4000),
-            TransformerConfig.tiny(d_ff=256, layers=4, dropout=0.3), CAPTIONS,
+            TransformerConfig.tiny(d_ff=256, layers=4, dropout=0.3), CAPTIONS, BEAM,
         ),
         Recipe(
             "multi30k-en-de-short", "the same in half an hour on one core",
             CorpusTask("multi30k-en-de", merges=4000),
-            TransformerConfig.tiny(d_ff=256, layers=4, dropout=0.15), SHORT,
+            TransformerConfig.tiny(d_ff=256, layers=4, dropout=0.15), SHORT, BEAM,
         ),
         Recipe(
             "tatoeba-en-de", "everyday sentences, English to German (166 000 pairs), on one core",
             CorpusTask("tatoeba-en-de", merges=6000), TransformerConfig.tiny(layers=4),
-            replace(SHORT, steps=3000),
+            replace(SHORT, steps=3000), BEAM,
         ),
         Recipe(
             "wmt14-en-de-base", "the paper's base model, English to German (4.5 million pairs)",
-            EN_DE, TransformerConfig.base(), WMT,
+            EN_DE, TransformerConfig.base(), WMT, BEAM,
         ),
         Recipe(
             "wmt14-en-de-big", "the paper's big model, English to German",
-            EN_DE, TransformerConfig.big(), WMT_BIG,
+            EN_DE, TransformerConfig.big(), WMT_BIG, BEAM,
         ),
         Recipe(
             "wmt14-en-fr-base", "the paper's base model, English to French (36 million pairs)",
-            EN_FR, TransformerConfig.base(), WMT,
+            EN_FR, TransformerConfig.base(), WMT, BEAM,
         ),
         Recipe(
             "wmt14-en-fr-big", "the paper's big model, English to French",
             EN_FR,
             TransformerConfig.big(dropout=paper.STATED["6.1"]["big_dropout_en_fr"].value),
-            WMT_BIG,
+            WMT_BIG, BEAM,
         ),
     )
 }
@@ -219,7 +225,7 @@ def explained(recipe: Recipe) -> dict[str, Setting]:
     """All that can be set of a recipe: "training.steps" → 500, int, "updates"."""
     return {
         name: setting
-        for part in ("task", "model", "training")
+        for part in ("task", "model", "training", "search")
         for name, setting in _flat(getattr(recipe, part), part)
     }
 

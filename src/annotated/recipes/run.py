@@ -95,7 +95,7 @@ def train(
         torch.manual_seed(seed)
         model = build(recipe.model).to(device)
         check_fit(model, tokenizer, "the tokenizer")
-        run = Run(Translator(model, tokenizer), left_out=left_out)
+        run = Run(Translator(model, tokenizer, search=recipe.search), left_out=left_out)
         if first:
             run.padding = padding(recipe, pairs, seed)
         trainer = Trainer(model, recipe.training, seed, states, world)
@@ -185,8 +185,9 @@ def is_watched(recipe: Recipe, step: int) -> bool:
 
 
 def identity(recipe: Recipe, seed: int) -> dict[str, Any]:
-    """What must agree for a run to go on; where the data lie may change."""
-    return {"recipe": recipe.name, "seed": seed, **settings(recipe)}
+    """What must agree for a run to go on; where the data lie, and the search, may change."""
+    kept = {n: value for n, value in settings(recipe).items() if not n.startswith("search.")}
+    return {"recipe": recipe.name, "seed": seed, **kept}
 
 
 def renew(recipe: Recipe, folder: Path, states: bool) -> None:

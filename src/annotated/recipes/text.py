@@ -16,7 +16,13 @@ from annotated.files import read_document, write_json
 from annotated.recipes.task import Report, as_ids, batches_of, check_range
 from annotated.records import as_metrics
 from annotated.translation import Translator
-from annotated.translation.bleu import LANGUAGES, Bleu, bleu_13a, bleu_literature
+from annotated.translation.bleu import (
+    LANGUAGES,
+    CorpusScore,
+    bleu_13a,
+    bleu_literature,
+    chrf,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,14 +169,15 @@ class TextData:
         """Perplexity on the first sentences of the development set."""
         return {"perplexity": self.perplexity(translator, self.task.watched)}
 
-    def bleus(self, answers: Sequence[str]) -> tuple[list[Bleu], list[str]]:
-        """§6.1: BLEU of translations of the test set: 13a, then the literature's.
+    def scores(self, answers: Sequence[str]) -> tuple[list[CorpusScore], list[str]]:
+        """§6.1: of translations of the test set: BLEU (13a), chrF, the literature's BLEU.
 
-        The second is left out, and a note says why, without sacremoses, or
+        The last is left out, and a note says why, without sacremoses, or
         for a language that it has no rules for.
         """
         references = list(zip_longest(*(targets for _, targets in self.references)))
-        scores, target = [bleu_13a(answers, references)], self.corpus.target
+        scores = [bleu_13a(answers, references), chrf(answers, references)]
+        target = self.corpus.target
         if target not in LANGUAGES:
             why = f"the target language is {target or 'not given'}; there are {LANGUAGES}"
             return scores, [f"no BLEU of the literature: {why}"]
@@ -180,12 +187,12 @@ class TextData:
             return scores, [f"no BLEU of the literature: {error}"]
 
     def test(self, translator: Translator) -> Report:
-        """Both BLEUs of the test set by greedy search; the dev set's perplexity.
+        """BLEUs and chrF of the test set by the translator's search; the dev set's perplexity.
 
         The translations are there to score them again elsewhere.
         """
         answers = translator.translate([source for source, _ in self.references])
-        scores, notes = self.bleus(answers)
+        scores, notes = self.scores(answers)
         measured = {"perplexity": self.perplexity(translator), "tested": len(answers)}
         metrics = {score.name: score.metric for score in scores} | as_metrics(measured)
         return Report(metrics, translations=answers, notes=notes)
