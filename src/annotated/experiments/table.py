@@ -20,6 +20,7 @@ DOT_PRODUCT, APPLICATIONS = (
 )
 ROOT = "03-2-1-study-why-the-root"
 TABLE_1, EXPONENTS = "04-table-1-measured", "04-study-exponents"
+LAYER_QUIZ = "quiz-why-self-attention"
 BOTH_JOBS, BOTH_JOBS_WHOLE = "04-training-versus-generation", "04-study-training-and-generation"
 CHOICES, STACKS, NORM_ORDER = (
     "03-study-what-each-choice-buys", "03-1-encoder-and-decoder-stacks", "03-1-study-norm-order",
@@ -114,7 +115,7 @@ def table_1(grid: str, least: dict[str, float]) -> Measurement:
     default = grid == "default"
     return Measurement(
         name="table-1" if default else f"table-1-{grid}",
-        pages=(TABLE_1, EXPONENTS, BOTH_JOBS) if default else (),
+        pages=(TABLE_1, EXPONENTS, BOTH_JOBS, LAYER_QUIZ) if default else (),
         function="annotated.complexity.table_1:record", arguments={"grid": grid}, least=least,
     )
 
@@ -131,7 +132,7 @@ def against_lstm(size: str, least: dict[str, float]) -> Measurement:
     """§4: training and generation, a Transformer "small" or "base" against LSTMs of its `size`."""
     return Measurement(
         name=f"training-and-generation-{size}",
-        pages=(BOTH_JOBS, BOTH_JOBS_WHOLE) if "cpu" in least else (),
+        pages=(BOTH_JOBS, BOTH_JOBS_WHOLE, LAYER_QUIZ) if "cpu" in least else (),
         function="annotated.complexity.generation:record", arguments={"size": size}, least=least,
     )
 
