@@ -32,6 +32,7 @@ from annotated.model import (
 )
 from annotated.notebook import (
     EXPLAINED,
+    TRAINING_STATIONS,
     BookModel,
     as_json,
     book_model,
@@ -39,7 +40,6 @@ from annotated.notebook import (
     show,
     stations,
     table,
-    training_stations,
     where,
 )
 from annotated.recipes import Score, recipe_named
@@ -526,7 +526,7 @@ class TestWhere:
         (lit,) = [stop for stop in found if stop.get("aria-current")]
         assert lit is found[place] and lit["aria-current"] == "step"
         shapes = {name: ours for name, (ours, _) in stations(book).items()}
-        assert lit.small.text == (shapes | training_stations(book))[station]
+        assert lit.small.text == (shapes | TRAINING_STATIONS)[station]
         assert not any(stop.small for stop in found if stop is not lit)
         title = "The way of one update" if station in UPDATE else "The way through the model"
         assert line["aria-label"] == title
@@ -544,12 +544,6 @@ class TestWhere:
             page, _, place = address.partition("#")
             assert (PAGES / page).is_file()
             assert not place or (page == "one-sentence.ipynb" and f'id=\\"{place}\\"' in strips)
-
-    def test_a_gradient_has_a_number_for_each_of_the_models(self, book):
-        count = int(training_stations(book)["gradient"].removesuffix(" numbers")
-                    .replace("\u202f", ""))
-        assert count == sum(p.numel() for p in book.model.parameters())
-        assert recipe_named("numbers-en-de").training.batch_tokens == 1000
 
     def test_two_ways_at_once_are_refused(self, displayed):
         with pytest.raises(ValueError, match="stations loss, memory are not all of one way"):

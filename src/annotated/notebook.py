@@ -202,14 +202,10 @@ def stations(book: BookModel) -> dict[str, tuple[str, str]]:
     }
 
 
-def training_stations(book: BookModel) -> dict[str, str]:
-    """The way of one update: station → what stands there, for the book's own training."""
-    count = sum(parameter.numel() for parameter in book.model.parameters())
-    moved = f"{count:,} numbers".replace(",", "\u202f")
-    batch = "about 1\u202f000 tokens"
-    return {"batch": batch, "loss": "1 number", "gradient": moved, "step": moved}
-
-
+TRAINING_STATIONS = {  # the way of one update: station → what stands there, in any training
+    "batch": "sentences", "loss": "1 number", "gradient": "1 per parameter",
+    "step": "every parameter",
+}
 # The page that explains a station; one-sentence has a strip of its own before each section.
 EXPLAINED = {
     "text": "one-sentence.ipynb#at-text",
@@ -240,13 +236,13 @@ def where(*here: str) -> None:
     """
     book = book_model()
     model = {name: ours for name, (ours, _) in stations(book).items()}
-    training = training_stations(book)
+    known = model | TRAINING_STATIONS
     for name in here:
-        if name not in model | training:
-            raise ValueError(f"no station {name!r}; expected one of {', '.join(model | training)}")
+        if name not in known:
+            raise ValueError(f"no station {name!r}; expected one of {', '.join(known)}")
     way, title = model, "The way through the model"
-    if set(here) & set(training):
-        way, title = training, "The way of one update"
+    if set(here) & set(TRAINING_STATIONS):
+        way, title = TRAINING_STATIONS, "The way of one update"
     if not set(here) <= set(way):
         raise ValueError(f"stations {', '.join(here)} are not all of one way")
     lit = set(here or way)

@@ -79,7 +79,8 @@ def test_a_notebook_gets_twice_the_pixels_and_the_size_to_show_them_at():
     assert isinstance(fig, BookFigure) and "image/png" not in plain  # empty, and no book's
     image = Image.open(io.BytesIO(data["image/png"]))
     assert image.size == (1360, 600) and image.mode == "P"
-    assert metadata["image/png"] == {"width": 680, "height": 300}
+    shown = {"width": 680, "height": 300, "needs_background": "light"}
+    assert metadata["image/png"] == shown
 
 
 def test_the_ground_is_clear_and_flat_colours_are_exact():

@@ -99,6 +99,12 @@ def test_what_must_come_before_the_first_screen_is_small(html, page):
     assert sum(len(zlib.compress(file.read_bytes())) for file in files) < 250_000
 
 
+def test_figures_have_captions_without_numbers(html, page):
+    article = soup(html / f"{page}.html").find("article")
+    for caption in article.find_all("figcaption"):
+        assert caption.get_text().strip() and not caption.select(".caption-number")
+
+
 # What the paper says beside what was measured
 
 

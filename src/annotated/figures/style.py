@@ -73,10 +73,13 @@ def _tell_notebook() -> None:
         shell.display_formatter.formatters["image/png"].for_type(BookFigure, _shown)
 
 
-def _shown(fig: BookFigure) -> tuple[bytes, dict[str, int]]:
-    """The PNG and, for who lays out the page, the width and height in px that it is shown at."""
+def _shown(fig: BookFigure) -> tuple[bytes, dict[str, int | str]]:
+    """The PNG and, for who lays out the page, the width and height in px that it is shown at.
+
+    And that a dark JupyterLab must put something light behind it; the book turns light and dark.
+    """
     width, height = (round(DPI * float(inches)) for inches in fig.get_size_inches())
-    return png(fig), dict(width=width, height=height)
+    return png(fig), dict(width=width, height=height, needs_background="light")
 
 
 def png(fig: Figure, ground: str = "none") -> bytes:
