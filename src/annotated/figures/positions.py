@@ -71,8 +71,8 @@ def turned(
         left.set_yticks([0, shown - 1])
         for name, (error, color, dash) in errors.items():
             right.plot(error.clamp(min=1e-18).tolist(), dash, color=color, label=name)
-            right.annotate(name, (0, error[0].item()), xytext=(0, 9), color=color,
-                           textcoords="offset points")
+            right.annotate(name, (len(error) - 1, error.max().item()), xytext=(0, 9), ha="right",
+                           color=color, textcoords="offset points")
         right.set_yscale("log")
         right.set_title("largest difference", weight="normal")
         right.set_xlabel("position")

@@ -4,18 +4,24 @@ from collections.abc import Iterable
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import DEEP, GREY, INK, VIOLET, figure, style
+from annotated.figures.style import GREY, INK, VIOLET, figure, style
 from annotated.paper import System
 
 LANGUAGES = {"en_de": "English-German", "en_fr": "English-French"}
 ENSEMBLE = " Ensemble"
 # Where a name stands beside its mark, if not at the right: in points, and how it is set.
+LEFT = ((-9, 0), "right", "center")
 BESIDE = {
-    "en_de": {"ConvS2S": ((-8, 0), "right", "center"), "MoE": ((-8, 4), "right", "center")},
+    "en_de": {
+        "ConvS2S": LEFT, "MoE": LEFT,
+        f"ConvS2S{ENSEMBLE}": ((-4, 8), "center", "bottom"),
+        f"GNMT + RL{ENSEMBLE}": ((9, -2), "left", "top"),
+    },
     "en_fr": {
-        "MoE": ((-8, 2), "right", "center"), "ConvS2S": ((8, -2), "left", "center"),
-        f"ConvS2S{ENSEMBLE}": ((0, 7), "center", "bottom"),
-        f"GNMT + RL{ENSEMBLE}": ((8, -5), "left", "top"),
+        "Deep-Att + PosUnk": LEFT, "GNMT + RL": LEFT, "MoE": LEFT,
+        "ConvS2S": ((-2, 8), "left", "bottom"),
+        f"ConvS2S{ENSEMBLE}": ((0, 8), "center", "bottom"),
+        f"GNMT + RL{ENSEMBLE}": ((9, -5), "left", "top"),
     },
 }
 
@@ -56,7 +62,7 @@ def cost_and_bleu(systems: Iterable[System], title: str) -> Figure:
                 ax.annotate(
                     "ensemble" if ring else short(name), (flops, bleu), offset,
                     textcoords="offset points", ha=ha, va=va,
-                    color=DEEP if ring else color, weight="bold" if color == VIOLET else "normal",
+                    color=color, weight="bold" if color == VIOLET else "normal",
                 )
             ax.set_xscale("log")
             ax.margins(x=0.2, y=0.16)
