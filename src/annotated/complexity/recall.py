@@ -71,8 +71,8 @@ class Convolutions(nn.Module):
         return x
 
     def forward(self, x: Vectors) -> Vector:
-        """The same at the last position, from what it needs of each layer: a tree of pairs."""
-        for layer in self.layers:  # before the first position there is nothing: zeros
+        """The same at the last position: a tree of pairs is all it needs."""
+        for layer in self.layers:  # zeros stand before the first position
             pairs = F.pad(x, (0, 0, x.shape[1] % 2, 0)).unflatten(1, (-1, 2))
             mixed = torch.einsum("bnkd,edk->bne", pairs, layer.weight)
             x = pairs[:, :, 1] + mixed.relu()

@@ -246,8 +246,8 @@ _ALL = (
     padding("numbers-en-de", 60.0), padding("multi30k-en-de-short", 300.0),
     padding("tatoeba-en-de", 1800.0),
     Measurement(
-        name="recall", pages=(), seeds=3, function="annotated.complexity.recall:record",
-        least={"cpu": 200.0},
+        name="recall", pages=("02-background", "02-study-recall"), seeds=3,
+        function="annotated.complexity.recall:record", least={"cpu": 200.0},
     ),
     table_1("default", {"cpu": 280.0, "cuda": 90.0}),
     against_lstm("small", {"cpu": 240.0, "cuda": 60.0}),

@@ -13,13 +13,13 @@ ENSEMBLE = " Ensemble"
 LEFT = ((-9, 0), "right", "center")
 BESIDE = {
     "en_de": {
-        "ConvS2S": LEFT, "MoE": LEFT,
+        "ConvS2S": LEFT, "GNMT + RL": LEFT, "MoE": LEFT,
         f"ConvS2S{ENSEMBLE}": ((-4, 8), "center", "bottom"),
         f"GNMT + RL{ENSEMBLE}": ((9, -2), "left", "top"),
     },
     "en_fr": {
         "Deep-Att + PosUnk": LEFT, "GNMT + RL": LEFT, "MoE": LEFT,
-        "ConvS2S": ((-2, 8), "left", "bottom"),
+        "ConvS2S": ((-2, 9), "center", "bottom"),
         f"ConvS2S{ENSEMBLE}": ((0, 8), "center", "bottom"),
         f"GNMT + RL{ENSEMBLE}": ((9, -5), "left", "top"),
     },
