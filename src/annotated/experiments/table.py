@@ -144,6 +144,11 @@ _ALL = (
         name="numbers-en-de", recipe="numbers-en-de", pages=(SCHEDULE,), seeds=3,
         film="annotated.variations.film:film", least={"cpu": 30.0, "cuda": 30.0}, share=0.3,
     ),
+    Measurement(
+        name="film-numbers-en-de", pages=(SCHEDULE,), seeds=3,
+        function="annotated.variations.film:record",
+        arguments={"recipe": "numbers-en-de", "every": 25}, least={"cpu": 120.0},
+    ),
     step("big", "float32", {"cpu": 120.0}, {"cpu": 45.0}),
     step("big", "bfloat16", {"cuda": 60.0}, {"cuda": 25.0}),
     Training(name="multi30k-en-de", recipe="multi30k-en-de", least={"cuda": 90.0}, share=1.0),
