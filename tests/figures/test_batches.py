@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from annotated.data.batches import padding_of, token_batches
+from annotated.data.batches import batch_plan, padding_of, pair_lengths, token_batches
 from annotated.figures.batches import (
     GAP,
     PADDING,
@@ -15,6 +15,7 @@ from annotated.figures.batches import (
     learning_by_batches,
     packed,
     packed_batches,
+    packing,
 )
 
 sides = st.lists(st.just(5), max_size=11)
@@ -81,3 +82,27 @@ def test_a_thick_line_is_the_mean_of_the_thin_ones():
     assert {text.get_text() for text in ax.texts} == set(curves)
     low, high = ax.get_ylim()
     assert low < 0 and high > 1
+
+
+@given(corpora, st.integers(0, 99), st.integers(12, 97))
+def test_the_chance_that_a_page_gets_makes_the_packages_batches(pairs, seed, budget):
+    """Sorted by these numbers, cut, and in order of the ranks: the package's plan."""
+    data = packing(pairs, seed)
+    longer = [max(a, b) for a, b in data["pairs"]]
+    excess = [(a - b) * (1 - 2 * (long % 2)) for (a, b), long in zip(data["pairs"], longer)]
+    sign = [1 - 2 * (long % 2) for long in longer]
+    keys = [
+        (long, e + s * bits[1] / 65_536)
+        for long, e, s, bits in zip(longer, excess, sign, data["bits"])
+    ]
+    batches, width = [], 0
+    for place in sorted(range(len(pairs)), key=keys.__getitem__):
+        width = max(width, 1 + longer[place])
+        if batches and width * (len(batches[-1]) + 1) <= budget:
+            batches[-1].append(place)
+        else:
+            batches.append([place])
+            width = 1 + longer[place]
+    order = sorted(range(len(batches)), key=data["ranks"].__getitem__)
+    plan = batch_plan(pair_lengths(pairs), budget, seed)
+    assert [batches[i] for i in order] == [places.tolist() for places in plan]

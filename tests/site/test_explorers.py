@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from copy import deepcopy
 from math import isclose, log
 
@@ -16,6 +17,7 @@ from annotated import (
     paper,
     records,
 )
+from annotated.benchmark.padding import largest
 from annotated.complexity import (
     GRU,
     LSTM,
@@ -26,9 +28,11 @@ from annotated.complexity import (
     SelfAttention,
     SeparableConvolution,
 )
-from annotated.data.numbers import spell
+from annotated.data.batches import batch_plan, padding_of, pair_lengths
+from annotated.data.numbers import held_out, spell
 from annotated.notebook import book_model
 from annotated.recipes import RECIPES
+from annotated.variations.film import asked_numbers
 
 BOOK = book_model()
 
@@ -71,6 +75,7 @@ def explorer(html, view):
     def find(page, name):
         opened.append(view(html / "book" / f"{page}.html"))
         opened[-1].open_answers()
+        opened[-1].wake()
         return Explorer(opened[-1], name)
 
     yield find
@@ -191,38 +196,151 @@ class TestQuery:
 
 
 class TestFilm:
+    RUNS = records.find("film-numbers-en-de")
+
     @pytest.fixture
     def film(self, explorer):
         film = explorer("05-2-hardware-and-schedule", "film")
         film.root.locator("xpath=ancestor::details").evaluate("folded => folded.open = true")
         return film
 
+    def says(self, number):
+        """For each look what the three models said of it."""
+        columns = [
+            [row["says"] for row in run.table("answers") if row["number"] == number]
+            for run in self.RUNS
+        ]
+        return list(zip(*columns, strict=True))
+
+    def choose(self, film, number):
+        film.live.locator(f"input[type=radio][value='{number}']").check()
+
     def test_every_look_is_the_records(self, film):
-        runs = records.find("numbers-en-de")
-        for at, looks in enumerate(zip(*(run.curve for run in runs))):
+        answers = self.says(342)
+        for at, looks in enumerate(zip(*(run.curve for run in self.RUNS), strict=True)):
             film.move("updates", at)
             words = film.live.locator(".film-word").all_inner_texts()
-            for word, look in zip(words, looks, strict=True):
-                right = " right" if look["says"] == spell(342, "de") else ""
-                assert word == (look["says"] or "(nothing)") + right
+            for word, said in zip(words, answers[at], strict=True):
+                verdict = "right" if said == spell(342, "de") else "wrong"
+                shown = said if len(said) <= 60 else said[:60] + " …"
+                assert word == (f"{shown} {verdict}" if said else "(nothing)")
             assert film.said.startswith(f"After {looks[1]['step']} updates")
             assert film.number("loss") == looks[1]["loss"]
             assert film.number("accuracy") == looks[1]["accuracy"]
             for digits in range(2, 7):
                 assert film.number(f"exact-{digits}") == looks[1][f"exact_{digits}"]
+        assert [row["step"] for row in self.RUNS[1].curve] == list(range(25, 601, 25))
+
+    def test_every_number_can_be_asked_and_is_told_whether_it_was_held_out(self, film):
+        held, others = film.live.locator("fieldset").all()
+        assert held.locator("legend").inner_text() == "held out of training"
+        for group, unseen in (held, True), (others, False):
+            values = [int(x.get_attribute("value")) for x in group.locator("input").all()]
+            assert len(values) > 15 and all(held_out(n) == unseen for n in values)
+        film.move("updates", 7)
+        for number in (204, 7, 42, *asked_numbers()[-5:]):
+            self.choose(film, number)
+            assert film.live.locator(".film-asked").inner_text() == (
+                f"{spell(number, 'en')}, in German {spell(number, 'de')}"
+            )
+            words = film.live.locator(".film-word").all_inner_texts()
+            for word, said in zip(words, self.says(number)[7], strict=True):
+                assert word.startswith(said[:60] or "(nothing)")
+                assert word.endswith(" right") == (said == spell(number, "de"))
+
+    def test_what_became_of_each_number_stands_under_it(self, film):
+        film.press("2")
+        right = 0
+        for at, look in enumerate(self.RUNS[2].curve):
+            film.move("updates", at)
+            said = {row["number"]: row["says"] for row in self.RUNS[2].table("answers")
+                    if row["step"] == look["step"]}
+            right = sum(answer == spell(number, "de") for number, answer in said.items())
+            assert film.number("known") == right
+            verdicts = film.live.locator("fieldset small").all_inner_texts()
+            assert verdicts.count("right") == right
+            assert verdicts.count("silent") == list(said.values()).count("")
+        assert right > 40
 
     def test_the_curves_are_those_of_the_chosen_seed(self, film):
         film.press("2")
         film.move("updates", 9)
-        assert film.number("loss") == records.find("numbers-en-de")[2].curve[9]["loss"]
-        assert "Seed 2 says" in film.said
+        assert film.number("loss") == self.RUNS[2].curve[9]["loss"]
+        assert "Seed 2:" in film.said
+
+    def test_the_keyboard_chooses_with_arrows(self, film):
+        film.live.locator("input[type=radio]:checked").press("ArrowRight")
+        chosen = film.live.locator("input[type=radio]:checked").get_attribute("value")
+        assert chosen != "342" and spell(int(chosen), "de") in film.said
 
     def test_it_plays_from_where_it_is_and_stops_when_it_is_moved(self, film):
         film.press("play")
         film.tab.wait_for_function(
-            "document.querySelector('.film-time output').textContent === '60'")
+            "document.querySelector('.film-time output').textContent === '50'")
         film.move("updates", 4)
         assert film.live.get_by_role("button", name="play", exact=True).is_visible()
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """The training pairs of the book's model."""
+    return RECIPES["numbers-en-de"].task.training_ids(BOOK.tokenizer, seed=0)[0]
+
+
+class TestPacker:
+    @pytest.fixture
+    def packer(self, explorer):
+        return explorer("05-1-training-data-and-batching", "packer")
+
+    def shown(self, packer):
+        groups = packer.live.locator("g[data-places]")
+        return groups.evaluate_all("all => all.map(g => g.dataset.places.split(' ').map(Number))")
+
+    def test_batches_are_the_packages_for_every_budget_in_every_order(self, packer, pairs):
+        pairs = pairs[: len(packer.data["pairs"])]
+        lengths, settings = pair_lengths(pairs), 0
+        assert lengths.tolist() == packer.data["pairs"]
+        for noise in packer.data["noises"]:
+            packer.live.locator(f"button[data-value='{noise}']").first.click()
+            for at, budget in enumerate(packer.data["budgets"]):
+                packer.move("budget, in tokens", at)
+                plan = batch_plan(lengths, budget, seed=0, length_noise=float(noise))
+                assert self.shown(packer) == [places.tolist() for places in plan]
+                batches = [[pairs[place] for place in places] for places in plan]
+                padding = padding_of(batches)
+                for name, share in padding._asdict().items():
+                    assert isclose(packer.number(name), share, abs_tol=1e-12)
+                assert packer.number("batches") == len(plan)
+                assert packer.number("largest") == largest(batches) <= budget
+                assert packer.number("fewest") == min(map(len, plan))
+                assert packer.number("most") == max(map(len, plan))
+                settings += 1
+        assert settings >= 100
+
+    def test_violet_is_tokens_and_the_frame_all_places(self, packer, pairs):
+        for side, name in enumerate(("sources", "targets")):
+            packer.press(name)
+            frames = packer.live.locator("rect.packer-frame").evaluate_all(
+                "all => all.map(r => r.getAttribute('width') * r.getAttribute('height'))")
+            drawn = packer.live.locator("g > path.packer-token").evaluate_all(
+                "all => all.map(path => path.getAttribute('d'))")
+            rows = [row for path in drawn for row in re.findall(r"h(\d+)v(\d+)", path)]
+            tokens = [int(across) * int(down) for across, down in rows]
+            assert len(tokens) == len(packer.data["pairs"])
+            share = 1 - sum(tokens) / sum(frames)
+            assert isclose(packer.number(("source", "target")[side]), share, abs_tol=1e-12)
+
+    def test_the_keyboard_moves_it_and_what_follows_stays_where_it_is(self, packer):
+        slider = packer.live.get_by_label("budget, in tokens")
+        before, height = packer.said, packer.root.bounding_box()["height"]
+        for key in ("Home", "ArrowRight", "End"):
+            slider.press(key)
+            assert packer.said != before
+            assert packer.root.bounding_box()["height"] == height
+            before = packer.said
+        packer.press("unsorted")
+        assert packer.number("both") > 1 / 3
+        assert packer.root.bounding_box()["height"] == height
 
 
 class TestArchitecture:

@@ -62,6 +62,21 @@ def packed(batches: Sequence[Sequence[IdPair]], side: int) -> Float[np.ndarray, 
     return picture
 
 
+def packing(pairs: Sequence[IdPair], seed: int) -> dict[str, list]:
+    """What a page needs to make the batches of `batch_plan` itself, for any budget and noise.
+
+    "pairs" are the lengths, without special ids; "bits" and "ranks" the chance that epoch 0 of
+    that `seed` draws: two numbers below 65 536 for each pair, which order them, and the rank of
+    each batch in the order of training, for as many batches as there are pairs.
+    """
+    rng, count = np.random.PCG64([seed, 0]), len(pairs)
+    bits = rng.random_raw((count + 1) // 2).view(np.uint16)[: 2 * count].reshape(2, count)
+    ranks = rng.random_raw(count).argsort(kind="stable").argsort()
+    return {
+        "pairs": pair_lengths(pairs).tolist(), "bits": bits.T.tolist(), "ranks": ranks.tolist(),
+    }
+
+
 def learning_by_batches(
     curves: Mapping[str, Sequence[Mapping[int, float]]], title: str
 ) -> Figure:
