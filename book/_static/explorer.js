@@ -1,8 +1,9 @@
 // Explorers: parts of a page that the reader moves. `annotated.notebook.explorer` writes into the page
 //   <div class="explorer" data-explorer="NAME">fallback <script type="application/json">data</script></div>
-// This script loads explorers/NAME.js for each, which calls annotatedExplorer("NAME", function (root, data) {…}) and
-// builds what the reader sees into `root`, an empty <div>; it may return a promise. Until that is kept, without script,
-// and in print the fallback shows: what stands in the <div>, or else the figure of the cell before.
+// This script loads explorers/NAME.js for each, which calls annotatedExplorer("NAME", function (root, data, place) {…})
+// and builds what the reader sees into `root`, an empty <div>; it may return a promise, as of `bookModel(place)`. Until
+// that is kept, without script, and in print the fallback shows: what stands in the <div>, `place`, or else the figure of
+// the cell before.
 // A classic script without fetch or modules, so that it also works on pages opened from disk.
 (function () {
   "use strict";
@@ -33,10 +34,48 @@
       fallback.append.apply(fallback, place.childNodes);
       place.append(fallback);
       var cell = place.closest(".cell"), figure = cell && cell.previousElementSibling;
-      Promise.resolve(build(root, data)).then(function () {
+      Promise.resolve(build(root, data, place)).then(function () {
+        var inside = fallback.contains(document.activeElement); // the keyboard goes on where it was
         place.append(root);
         place.classList.add("alive");
         if (figure && !fallback.querySelector(":scope > :not(script)")) figure.classList.add("replaced-by-explorer");
+        if (inside) root.querySelector("input, button, select").focus({ preventScroll: true });
+      }, function (error) { console.warn(error.message); });
+    });
+  }
+
+  // Kept when the reader comes near this place or touches it, with a pointer or by keyboard.
+  function near(place) {
+    return new Promise(function (resolve) {
+      var touches = ["pointerover", "pointerdown", "focusin"], watcher = new IntersectionObserver(function (seen) {
+        if (seen.some(function (one) { return one.isIntersecting; })) come();
+      }, { rootMargin: "600px 0px" });
+      function come() {
+        watcher.disconnect();
+        touches.forEach(function (type) { place.removeEventListener(type, come); });
+        resolve();
+      }
+      touches.forEach(function (type) { place.addEventListener(type, come); });
+      watcher.observe(place);
+      if (place.contains(document.activeElement)) come();
+    });
+  }
+
+  // The book's model, { model, tokenizer }, for the explorer at `place`. Its weights, 200 kB, are asked for when the
+  // reader comes near. Until they are there the fallback shows, and a wait that can be noticed is told in words.
+  function bookModel(place) {
+    return near(place).then(function () {
+      var told = element("p", { class: "explorer-loading", role: "status" });
+      place.append(told);
+      var waited = setTimeout(function () { told.textContent = "The model is being loaded …"; }, 400);
+      return load("model.js").then(function () { return annotatedModel.load(); }).then(function (ready) {
+        clearTimeout(waited);
+        told.remove();
+        return ready;
+      }, function (error) {
+        clearTimeout(waited);
+        told.textContent = "The model could not be loaded; this stands for it.";
+        throw error;
       });
     });
   }
@@ -153,6 +192,7 @@
   }
 
   annotatedExplorer.load = load;
+  annotatedExplorer.bookModel = bookModel;
   annotatedExplorer.element = element;
   annotatedExplorer.range = range;
   annotatedExplorer.toggle = toggle;

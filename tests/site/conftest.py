@@ -85,6 +85,14 @@ class View:
         """As a reader who has guessed: what stands after a prediction is veiled until then."""
         self.tab.evaluate("document.querySelectorAll('.unveil').forEach(button => button.click())")
 
+    def wake(self):
+        """As a reader who touches every explorer: those with the model ask for it only then."""
+        explorers = self.tab.locator(".explorer[data-explorer]")
+        for explorer in explorers.all():
+            explorer.dispatch_event("pointerover")
+        alive = "count => document.querySelectorAll('.explorer.alive').length === count"
+        self.tab.wait_for_function(alive, arg=explorers.count(), timeout=20_000)
+
     def _console(self, message):
         if message.type == "error":
             self.errors.append(message.text)
@@ -99,7 +107,9 @@ class View:
 def opened(html, browser, page):
     """The page of this test in a tab of its own; tests may change its size and its media."""
     tab = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    yield View(tab, (html / f"{page}.html").as_uri())
+    found = View(tab, (html / f"{page}.html").as_uri())
+    found.wake()
+    yield found
     tab.close()
 
 

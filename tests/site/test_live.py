@@ -23,7 +23,7 @@ LIMIT = 1e-4  # of a difference between logits, which are about ten
 
 # `run(model, tokenizer, given)` in the page: every test's code is the body of one function.
 RUN = """async ([body, given]) => {
-  await annotatedExplorer.load("model.js");
+  await Promise.all(["model.js", "numbers.js"].map((file) => annotatedExplorer.load(file)));
   const { model, tokenizer } = await annotatedModel.load();
   const flat = (x) => Array.isArray(x) ? x.flatMap(flat) : [x];
   const packed = (x) => {  // many floats travel fast as bytes
@@ -32,11 +32,11 @@ RUN = """async ([body, given]) => {
     for (const byte of bytes) text += String.fromCharCode(byte);
     return btoa(text);
   };
-  const { greedySearch, hide, swapVectors, spell, readNumber } = annotatedModel;
+  const { greedySearch, hide, swapVectors } = annotatedModel, { spell, read } = annotatedNumbers;
   return new Function(
     "model", "tokenizer", "given", "packed", "greedySearch", "hide", "swapVectors", "spell",
-    "readNumber", body,
-  )(model, tokenizer, given, packed, greedySearch, hide, swapVectors, spell, readNumber);
+    "read", body,
+  )(model, tokenizer, given, packed, greedySearch, hide, swapVectors, spell, read);
 }"""
 
 
@@ -255,7 +255,7 @@ def test_spelling_and_pieces_of_every_number_asked(run):
         const words = ["en", "de"].map((language) => spell(number, language));
         const ids = words.map((text) => tokenizer.encode(text));
         const back = ids.map((row) => tokenizer.decode(row));
-        const read = readNumber(words[0]);
+        const read = read(words[0]);
         return [words, ids, back[0] === words[0] && back[1] === words[1], read.number];
       });""", numbers)
     words = [[spell(number, language) for language in ("en", "de")] for number in numbers]
@@ -293,7 +293,7 @@ def test_pieces_of_any_text_and_back(run):
     ("twelve thousand three hundred and forty-five", 12_345),
 ])
 def test_what_is_a_number_is_read(run, typed, number):
-    assert run("return readNumber(given);", typed) == {"number": number}
+    assert run("return read(given);", typed) == {"number": number}
 
 
 @pytest.mark.parametrize("typed, said", [
@@ -307,7 +307,7 @@ def test_what_is_a_number_is_read(run, typed, number):
     ("NaN", "is no part of"), ("Infinity", "is no part of"), ("constructor", "is no part of"),
 ])
 def test_what_is_no_number_is_said_so(run, typed, said):
-    found = run("return readNumber(given);", typed)
+    found = run("return read(given);", typed)
     assert list(found) == ["message"]
     assert said in found["message"]
     assert "whole numbers from 0 to 999\u202f999" in found["message"]

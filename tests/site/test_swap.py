@@ -47,6 +47,7 @@ class Swap:
 def swap(request, html, view):
     shown = view(html / "book" / f"{getattr(request, 'param', 'index')}.html")
     shown.open_answers()
+    shown.wake()
     yield Swap(shown.tab)
     assert shown.errors == [] and shown.foreign == []
 

@@ -1,21 +1,15 @@
 // 3.2.2: cut heads, and read what the model then writes. Data: { number, total, attentions: [{ name, label, wrong }] }:
 // of `total` unseen numbers `wrong` go wrong without head 0, without head 1, without both.
-annotatedExplorer("heads", function (root, data) {
+annotatedExplorer.load("numbers.js").then(() => annotatedExplorer("heads", function (root, data, place) {
   "use strict";
-  const { element, toggle, live, load } = annotatedExplorer;
+  const { element, toggle, live, bookModel } = annotatedExplorer;
   let model, tokenizer, number = data.number;
   const cut = Object.fromEntries(data.attentions.map(({ name }) => [name, []]));
 
-  const input = element("input", {
-    type: "text", inputmode: "numeric", autocomplete: "off", spellcheck: "false", maxlength: 90, value: number,
-    oninput: function () {
-      const read = annotatedModel.readNumber(input.value);
-      input.setAttribute("aria-invalid", String("message" in read));
-      if (read.message) return said.say(read.message);
-      number = read.number;
-      draw();
-    },
-  });
+  const field = annotatedNumbers.field(number, function (typed) {
+    number = typed;
+    draw();
+  }, (message) => said.say(message));
   const english = element("i", {});
   const switches = [];
   const most = Math.max(...data.attentions.flatMap(({ wrong }) => wrong.slice(0, -1)));
@@ -46,13 +40,13 @@ annotatedExplorer("heads", function (root, data) {
   root.classList.add("heads");
   const columns = ["attention", "cut head 0", "cut head 1", "both"].map((name) => element("th", { scope: "col" }, name));
   root.append(
-    element("div", { class: "heads-ask" }, [element("label", {}, ["English number ", input]), english]),
+    element("div", { class: "heads-ask" }, [field, english]),
     element("table", {}, [element("thead", {}, element("tr", {}, columns)), element("tbody", {}, body)]),
     clear, german, said.element,
   );
 
   function draw() {
-    const text = annotatedModel.spell(number, "en"), right = annotatedModel.spell(number, "de");
+    const text = annotatedNumbers.spell(number, "en"), right = annotatedNumbers.spell(number, "de");
     const { tokens } = annotatedModel.greedySearch(model.changed({ cut }), tokenizer.source(text));
     const written = tokenizer.decode(tokens), shown = written.length > 120 ? written.slice(0, 120) + " …" : written;
     english.textContent = text;
@@ -71,8 +65,8 @@ annotatedExplorer("heads", function (root, data) {
     return `Of ${data.total} unseen numbers ≈ ${wrong[heads.length > 1 ? wrong.length - 1 : heads[0]]} go wrong so.`;
   }
 
-  return load("model.js").then(() => annotatedModel.load()).then(function (ready) {
+  return bookModel(place).then(function (ready) {
     ({ model, tokenizer } = ready);
     draw();
   });
-});
+}));

@@ -1,21 +1,15 @@
 // "One sentence": step through the decoding loop. Data: { number, attention }: the running number, and the attention to
 // the memory whose weights are drawn as lines, the mean of its heads.
-annotatedExplorer("loop", function (root, data) {
+annotatedExplorer.load("numbers.js").then(() => annotatedExplorer("loop", function (root, data, place) {
   "use strict";
-  const { element, live, load, percent, weight } = annotatedExplorer;
+  const { element, live, percent, weight, bookModel } = annotatedExplorer;
   let model, tokenizer, number = data.number, run, now = 0;
 
-  const input = element("input", {
-    type: "text", inputmode: "numeric", autocomplete: "off", spellcheck: "false", maxlength: 90, value: number,
-    oninput: function () {
-      const read = annotatedModel.readNumber(input.value);
-      input.setAttribute("aria-invalid", String("message" in read));
-      if (read.message) return said.say(read.message);
-      number = read.number;
-      now = 0;
-      search();
-    },
-  });
+  const field = annotatedNumbers.field(number, function (typed) {
+    number = typed;
+    now = 0;
+    search();
+  }, (message) => said.say(message));
   const back = element("button", { type: "button", "aria-label": "one step back", onclick: () => go(-1) }, "◀");
   const on = element("button", { type: "button", "aria-label": "one step on", onclick: () => go(1) }, "▶");
   const which = element("b", {});
@@ -26,7 +20,7 @@ annotatedExplorer("loop", function (root, data) {
   const said = live();
   root.classList.add("loop");
   root.append(
-    element("div", { class: "loop-ask" }, [element("label", {}, ["English number ", input]),
+    element("div", { class: "loop-ask" }, [field,
       element("span", { class: "loop-steps" }, [back, which, on])]),
     english, lines, german, bars, said.element,
   );
@@ -35,7 +29,7 @@ annotatedExplorer("loop", function (root, data) {
 
   // Run the whole loop once, and keep what each step had read, its distribution and where it looked.
   function search() {
-    const source = tokenizer.source(annotatedModel.spell(number, "en")), looks = [], watched = model.changed({});
+    const source = tokenizer.source(annotatedNumbers.spell(number, "en")), looks = [], watched = model.changed({});
     watched.record = function (attention, heads) {
       if (attention !== data.attention) return;
       const [first] = heads, mean = first[0].map((_, j) => heads.reduce((sum, head) => sum + head[0][j], 0) / heads.length);
@@ -76,8 +70,8 @@ annotatedExplorer("loop", function (root, data) {
       element("b", {}, tokenizer.piece(written[now])), `. It looks most at ${tokenizer.piece(source[most])}, weight ${look[most].toFixed(2)}.`]);
   }
 
-  return load("model.js").then(() => annotatedModel.load()).then(function (ready) {
+  return bookModel(place).then(function (ready) {
     ({ model, tokenizer } = ready);
     search();
   });
-});
+}));

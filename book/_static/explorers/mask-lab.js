@@ -1,8 +1,8 @@
 // §3.2.3: paint the mask of the decoder's self-attention: who reaches whom over some layers, and what the model writes.
 // data: number, of the sentence.
-annotatedExplorer("mask-lab", (root, data) => {
+annotatedExplorer.load("numbers.js").then(() => annotatedExplorer("mask-lab", (root, data, place) => {
   "use strict";
-  const { element, range, live } = annotatedExplorer;
+  const { element, range, live, bookModel } = annotatedExplorer;
   const PRESETS = {
     "causal": (i, j) => j <= i,
     "all see all": () => true,
@@ -67,7 +67,7 @@ annotatedExplorer("mask-lab", (root, data) => {
       element("span", { class: seen[i][j] ? (j === i + 1 ? "leak" : "seen") : "" },
         seen[i][j] ? (j === i + 1 ? "yes!" : "yes") : "no")));
     const leaks = seen.filter((row, i) => row[i + 1]).length;
-    const right = annotatedModel.spell(data.number, "de");
+    const right = annotatedNumbers.spell(data.number, "de");
     given.replaceChildren(...next.flatMap((id, i) => [i ? " · " : "",
       element("span", { class: id === labels[i] ? null : "film-wrong" }, tokenizer.piece(id))]));
     alone.className = written === right ? "film-word" : "film-word film-wrong";
@@ -82,14 +82,14 @@ annotatedExplorer("mask-lab", (root, data) => {
     ]);
   }
 
-  return annotatedExplorer.load("model.js").then(() => annotatedModel.load()).then(ready => {
+  return bookModel(place).then(ready => {
     ({ model, tokenizer } = ready);
-    source = tokenizer.source(annotatedModel.spell(data.number, "en"));
-    const german = tokenizer.encode(annotatedModel.spell(data.number, "de"));
+    source = tokenizer.source(annotatedNumbers.spell(data.number, "en"));
+    const german = tokenizer.encode(annotatedNumbers.spell(data.number, "de"));
     target = [model.config.bos_id, ...german];
     labels = [...german, model.config.eos_id];
     n = target.length;
     paint(PRESETS.causal);
     show();
   });
-});
+}));

@@ -1,8 +1,8 @@
 // §3.5: give each English piece another place, or none, and see what the model writes.
 // data: numbers to choose from; places, the highest that can be chosen.
-annotatedExplorer("positions", (root, data) => {
+annotatedExplorer.load("numbers.js").then(() => annotatedExplorer("positions", (root, data, place) => {
   "use strict";
-  const { element, choice, live } = annotatedExplorer;
+  const { element, choice, live, bookModel } = annotatedExplorer;
   const NONE = "none";
   const chosen = { number: data.numbers[0], places: [] };
   let model, blind, tokenizer;
@@ -24,11 +24,11 @@ annotatedExplorer("positions", (root, data) => {
   root.append(numbers.element, cards, presets, element("p", { class: "positions-arrow" }, "the model writes"), written,
     said.element);
 
-  const source = () => tokenizer.source(annotatedModel.spell(chosen.number, "en"));
+  const source = () => tokenizer.source(annotatedNumbers.spell(chosen.number, "en"));
   const numbersOf = {};
   function numberOf(german) { // of the numbers below ten thousand
     if (!Object.keys(numbersOf).length) {
-      for (let n = 0; n < 10000; n += 1) numbersOf[annotatedModel.spell(n, "de")] = n;
+      for (let n = 0; n < 10000; n += 1) numbersOf[annotatedNumbers.spell(n, "de")] = n;
     }
     return numbersOf[german];
   }
@@ -60,7 +60,7 @@ annotatedExplorer("positions", (root, data) => {
     const now = translate(ids, chosen.places), before = translate(ids, own(ids));
     written.textContent = now || "(nothing)";
     written.classList.toggle("changed", now !== before);
-    const number = numberOf(now), words = element("i", {}, annotatedModel.spell(chosen.number, "en"));
+    const number = numberOf(now), words = element("i", {}, annotatedNumbers.spell(chosen.number, "en"));
     const moved = chosen.places.filter((place, i) => place !== i).length;
     const pieces = `${["No", "One", "Two", "Three"][moved] || moved} ${moved === 1 ? "piece" : "pieces"} of `;
     said.say([pieces, words, ` ${moved === 1 ? "has" : "have"} another place. The model writes `,
@@ -68,9 +68,9 @@ annotatedExplorer("positions", (root, data) => {
       number === undefined ? "" : now === before ? ", as with its own places." : `, not ${chosen.number}.`]);
   }
 
-  return annotatedExplorer.load("model.js").then(() => annotatedModel.load()).then(ready => {
+  return bookModel(place).then(ready => {
     ({ model, tokenizer } = ready);
     blind = model.changed({ positionless: ["source"] });
     reset();
   });
-});
+}));

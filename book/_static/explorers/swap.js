@@ -1,17 +1,14 @@
 // Swap one memory vector yourself: the front page and "One sentence". Data: { number, place, donor }, what is swapped
 // at first: the vector at `place` comes from the number `donor`. Both numbers are one English piece apart, as in
 // annotated.analysis.swaps.swap_case.
-annotatedExplorer("swap", function (root, data) {
+annotatedExplorer.load("numbers.js").then(() => annotatedExplorer("swap", function (root, data, here) {
   "use strict";
-  const { element, live, choice, signed, spaced, load } = annotatedExplorer;
+  const { element, live, choice, signed, spaced, bookModel } = annotatedExplorer;
   const named = (piece) => (data.names || {})[piece] || piece;
   const digitOf = (number, power) => Math.floor(number / power) % 10;
   let model, tokenizer, number = data.number, place = data.place, donor = data.donor;
 
-  const input = element("input", {
-    type: "text", inputmode: "numeric", autocomplete: "off", spellcheck: "false", maxlength: 90, value: number,
-    oninput: typed,
-  });
+  const field = annotatedNumbers.field(number, typed, refused);
   const english = element("span", { class: "swap-english" });
   const strips = element("div", { class: "swap-strips", role: "group", "aria-label": "The memory: one vector per piece" });
   const donors = element("div", { class: "swap-donors" });
@@ -19,7 +16,7 @@ annotatedExplorer("swap", function (root, data) {
   const said = live();
   root.classList.add("swap");
   root.append(
-    element("div", { class: "swap-ask" }, [element("label", {}, ["English number ", input]), english]),
+    element("div", { class: "swap-ask" }, [field, english]),
     element("p", { class: "swap-task" }, "Choose an underlined piece to swap its vector."), strips, donors,
     element("p", { class: "swap-arrow" }, "▼ from these vectors alone the model writes"),
     german, said.element,
@@ -40,19 +37,17 @@ annotatedExplorer("swap", function (root, data) {
     found.forEach((others) => others.sort((a, b) => a - b));
     return found;
   }
-  const source = (number) => tokenizer.source(annotatedModel.spell(number, "en"));
+  const source = (number) => tokenizer.source(annotatedNumbers.spell(number, "en"));
   const says = (number, memory) => annotatedModel.greedySearch(model, source(number), memory).tokens;
 
-  function typed() {
-    const read = annotatedModel.readNumber(input.value);
-    input.setAttribute("aria-invalid", String("message" in read));
-    root.classList.toggle("stale", "message" in read);
-    if (read.message) {
-      english.textContent = "";
-      said.say(read.message);
-      return;
-    }
-    number = read.number;
+  function refused(message) {
+    root.classList.add("stale");
+    english.textContent = "";
+    said.say(message);
+  }
+  function typed(asked) {
+    root.classList.remove("stale");
+    number = asked;
     const found = donorsOf(number);
     choose(found, found.size ? [...found.keys()][0] : null); // the lowest digit, if any can be swapped
   }
@@ -72,7 +67,7 @@ annotatedExplorer("swap", function (root, data) {
       from = source(donor);
       shown = annotatedModel.swapVectors(memory, model.encode(from), [place]);
     }
-    english.textContent = annotatedModel.spell(number, "en");
+    english.textContent = annotatedNumbers.spell(number, "en");
 
     const most = 0.75 * Math.max(...shown.flat().map(Math.abs)), focused = document.activeElement;
     const kept = [...strips.children].indexOf(focused);
@@ -100,7 +95,7 @@ annotatedExplorer("swap", function (root, data) {
     } else {
       const labels = found.get(place).map((other) => [other, tokenizer.piece(source(other)[place])]);
       const short = (word) => {
-        const value = annotatedModel.readNumber(word);
+        const value = annotatedNumbers.read(word);
         return "number" in value ? String(value.number) : word;
       };
       const group = choice("", labels.map(([other, word]) => [other, short(word)]), donor, function (other) {
@@ -136,11 +131,11 @@ annotatedExplorer("swap", function (root, data) {
 
   // The English of a German piece that says one digit, its tens, hundreds or thousands, with or without "und".
   function meaning(word) {
-    for (let power = 1; power < annotatedModel.LIMIT; power *= 10) {
+    for (let power = 1; power < annotatedNumbers.LIMIT; power *= 10) {
       for (let digit = 1; digit < 10; digit++) {
-        const value = digit * power, written = annotatedModel.spell(value, "de");
+        const value = digit * power, written = annotatedNumbers.spell(value, "de");
         const place = [written, "und" + written, value === 1 ? "ein" : written].indexOf(word);
-        if (place >= 0) return (place === 1 ? "and " : "") + annotatedModel.spell(value, "en");
+        if (place >= 0) return (place === 1 ? "and " : "") + annotatedNumbers.spell(value, "en");
       }
     }
     return null;
@@ -148,7 +143,7 @@ annotatedExplorer("swap", function (root, data) {
 
   function verdict({ old, now, whole }) {
     const target = place === null ? number : donor;
-    const right = whole === annotatedModel.spell(target, "de");
+    const right = whole === annotatedNumbers.spell(target, "de");
     if (place === null || donor === number) {
       return right ? `Nothing is swapped: the German of ${spaced(number)}.` : "Nothing is swapped, and the German is wrong.";
     }
@@ -166,8 +161,8 @@ annotatedExplorer("swap", function (root, data) {
   };
   new ResizeObserver(fit).observe(strips);
 
-  return load("model.js").then(() => annotatedModel.load()).then(function (ready) {
+  return bookModel(here).then(function (ready) {
     ({ model, tokenizer } = ready);
     draw();
   });
-});
+}));
