@@ -255,8 +255,8 @@ def test_spelling_and_pieces_of_every_number_asked(run):
         const words = ["en", "de"].map((language) => spell(number, language));
         const ids = words.map((text) => tokenizer.encode(text));
         const back = ids.map((row) => tokenizer.decode(row));
-        const read = read(words[0]);
-        return [words, ids, back[0] === words[0] && back[1] === words[1], read.number];
+        const again = read(words[0]);
+        return [words, ids, back[0] === words[0] && back[1] === words[1], again.number];
       });""", numbers)
     words = [[spell(number, language) for language in ("en", "de")] for number in numbers]
     ids = iter(BOOK.tokenizer.encode_batch(text for pair in words for text in pair))
