@@ -63,6 +63,13 @@ class TestEmbedding:
         positions = sinusoidal_encoding(101, d_model)
         assert positions.square().mean().sqrt().item() == pytest.approx(0.70711, rel=1e-4)
 
+    def test_without_the_factor_the_position_drowns_the_word(self):
+        torch.manual_seed(0)
+        words = TiedEmbedding(1009, 512).weight.square().mean().sqrt().item()
+        positions = sinusoidal_encoding(101, 512).square().mean().sqrt().item()
+        assert words == pytest.approx(512**-0.5, rel=0.02)  # 0.044
+        assert positions > 15 * words
+
     def test_logits_start_at_unit_scale(self):
         torch.manual_seed(0)
         model = Transformer(TransformerConfig.tiny(vocab_size=509)).eval()
@@ -139,6 +146,12 @@ class TestTying:
                 other.embedding.weight.zero_()
             assert (other(source, target) == 0).all()
             assert (other.embedding(source) == 0).all()
+
+    def test_is_still_one_after_a_move_to_another_device(self, build):
+        model = build().to("meta")
+        tables = [p for p in model.parameters() if 37 in p.shape]
+        assert len(tables) == 1 and tables[0].device.type == "meta"
+        assert all(model.matrix(use).weight is tables[0] for use in ("source", "target", "output"))
 
     def test_untied_has_three_matrices(self, build):
         """Not in the paper: tie=False."""
@@ -217,6 +230,19 @@ class TestSinusoids:
         paper, halves = float64_table(n, d_model), float64_table(n, d_model, "halves")
         assert torch.equal(halves[:, : d_model // 2], paper[:, 0::2])
         assert torch.equal(halves[:, d_model // 2 :], paper[:, 1::2])
+
+    def test_halves_are_the_released_codes_only_at_the_first_frequency(self, float64_table):
+        """tensor2tensor's frequencies fall by 10000^(1/(d/2 - 1)), the paper's by 10000^(2/d)."""
+        pairs = torch.arange(256, dtype=torch.float64)
+        released, ours = 10000 ** (-pairs / 255), 10000 ** (-2 * pairs / 512)
+        assert (released[0] / released[1]).item() == pytest.approx(1.036779, abs=5e-7)
+        assert (ours[0] / ours[1]).item() == pytest.approx(1.036633, abs=5e-7)
+        halves = float64_table(101, 512, "halves")[:, :256]
+        position = torch.arange(101, dtype=torch.float64)[:, None]
+        assert (halves - (position * ours).sin()).abs().max() < 1e-12
+        theirs = (position * released).sin()
+        assert (halves[:, 0] - theirs[:, 0]).abs().max() < 1e-12
+        assert (halves - theirs).abs().max() > 0.01
 
     def test_the_model_uses_the_layout_that_its_configuration_names(self, build):
         order = [*range(0, 22, 2), *range(1, 22, 2)]

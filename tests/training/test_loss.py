@@ -129,6 +129,27 @@ class TestMinimum:
         assert gradient.abs().max() < near
 
     @given(vocab=st.sampled_from([2, 3, 11, 37]), epsilon=epsilons, seed=seeds)
+    def test_the_targets_sum_to_one(self, vocab, epsilon, seed):
+        """The gradient is what the softmax gives less the target, so it tells the target."""
+        logits, _ = made((1,), vocab, seed)
+        _, _, gradient = loss_and_gradient(logits, torch.tensor([1]), epsilon)
+        q = (logits.softmax(-1) - gradient)[0].detach()
+        assert q.sum().item() == pytest.approx(1, abs=1e-12)
+        assert q[1].item() == pytest.approx(1 - epsilon + epsilon / vocab, abs=1e-12)
+        assert q[0].item() == pytest.approx(epsilon / vocab, abs=1e-12)
+
+    def test_the_released_codes_form_is_this_one_with_another_epsilon_less_a_constant(self):
+        """tensor2tensor gives ε to the V - 1 wrong words and takes off the least loss: 1.376948."""
+        vocab, epsilon = 37_000, 0.1
+        q = torch.full((vocab,), epsilon / (vocab - 1), dtype=torch.float64)
+        q[1] = 1 - epsilon
+        least = -(q * q.log()).sum().item()
+        assert least == pytest.approx(1.376948, abs=5e-7)
+        ours = epsilon * vocab / (vocab - 1)
+        total, _ = label_smoothed_loss(q.log()[None], torch.tensor([1]), ours, PAD)
+        assert total.item() - least == pytest.approx(0, abs=1e-9)
+
+    @given(vocab=st.sampled_from([2, 3, 11, 37]), epsilon=epsilons, seed=seeds)
     def test_no_logits_do_better_than_the_entropy_of_the_smoothed_target(
         self, vocab, epsilon, seed
     ):
