@@ -177,4 +177,5 @@ def test_a_digit_stands_in_its_row_and_what_it_became_in_the_column():
         assert {(str(r), str(c)): int(grid[r, c]) for r, c in np.argwhere(grid)} == counts
         assert image.get_clim() == (0, 37) and ax.get_title("left") == name
     said = {text.get_position(): text.get_text() for text in fig.axes[0].texts}
+    assert said.pop((-6, 5)) == "the\ndigit"  # names the rows
     assert said == {(5, 6): "37", (3, 7): "11"} and not fig.axes[1].texts

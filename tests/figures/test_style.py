@@ -20,6 +20,7 @@ from annotated.figures.style import (
     figure,
     letters,
     name_ends,
+    name_rows,
     number,
     png,
     spoken,
@@ -126,3 +127,30 @@ def test_pieces_are_called_as_one_says_them():
     assert spoken(["BOS", "-", "EOS"]) == ["BOS", "hyphen", "EOS"]
     assert spoken(["BOS", "-", "EOS"], ends=True) == ["start", "hyphen", "end"]
     assert number(1234567) == "1 234 567"
+
+
+def test_what_a_vertical_axis_shows_stands_level_above_it_and_under_the_title():
+    with style():
+        fig, ax = figure(3.0)
+        ax.plot([1, 2], [3, 5])
+        ax.set(ylabel="share of vectors", title="found")
+    fig.canvas.draw()
+    assert ax.get_ylabel() == "share of vectors" and not ax.yaxis.label.get_visible()
+    words = ax.title
+    assert words.get_text() == "share of vectors" and words.get_rotation() == 0
+    label, title = (text.get_window_extent() for text in (words, ax._left_title))
+    frame = ax.get_window_extent()
+    assert frame.y1 < label.y0 and label.y1 <= title.y0 + 1 and title.y1 < fig.bbox.y1
+    assert abs(label.x0 - frame.x0) < 2
+
+
+def test_what_the_rows_of_a_map_are_stands_level_above_their_names():
+    with style():
+        fig, ax = figure(3.0)
+        ax.imshow(np.eye(2), aspect="auto")
+        ax.set_yticks([0, 1], ["forty", "two"])
+        name_rows(ax, "who asks")
+    fig.canvas.draw()
+    (words,) = ax.texts
+    right, left = words.get_window_extent().x1, ax.get_window_extent().x0
+    assert words.get_rotation() == 0 and right < left < right + 12

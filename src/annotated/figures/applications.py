@@ -12,6 +12,7 @@ from annotated.figures.style import (
     WEIGHTS,
     figure,
     name_columns,
+    name_rows,
     says_beside,
     spoken,
     style,
@@ -71,7 +72,7 @@ def three_uses(
             va="center", color=GREY, transform=empty.transAxes,
         )
         for ax in (upper, lower):
-            ax.set_ylabel("who asks")
+            name_rows(ax, "who asks")
         for ax in (lower, right):
             ax.set_xlabel("who answers")
     return fig

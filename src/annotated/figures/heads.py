@@ -20,6 +20,7 @@ from annotated.figures.style import (
     WIDE,
     figure,
     name_columns,
+    name_rows,
     spoken,
     style,
 )
@@ -151,7 +152,7 @@ def mistaken_digits(
             ax.tick_params(length=0)
             ax.set_title(name, weight="normal")
             ax.set_xlabel("became")
-        axes[0, 0].set_ylabel("the digit")
+        name_rows(axes[0, 0], "the\ndigit")
         fig.suptitle(title, x=0.01, ha="left")
     return fig
 

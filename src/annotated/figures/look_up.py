@@ -44,6 +44,7 @@ def soft_look_up(
                 parts, labels = [*parts, rows[:, others].sum(1)], [*labels, "others"]
             _areas(ax, torch.stack(parts), labels)
             ax.set_title(title, weight="normal")
+        fig.axes[0].set_ylabel("weight")
         fig.suptitle(above, x=0.01, ha="left")
         ax.set_xticks([0, 0.5, 1], [start, "half way", end])
         ax.set_xlabel("the query slides")
@@ -67,4 +68,4 @@ def _areas(ax: Axes, parts: Float[Tensor, "k n"], labels: Sequence[str]) -> None
             y = float(top[i, place] - share[place] / 2)
             ax.text(x, y, label, ha="center", va="center", color=INK, bbox=dict(
                 facecolor="white", edgecolor="none", alpha=0.75, pad=1.5))
-    ax.set(xlim=(0, 1), ylim=(0, 1), yticks=[0, 0.5, 1], ylabel="weight")
+    ax.set(xlim=(0, 1), ylim=(0, 1), yticks=[0, 0.5, 1])

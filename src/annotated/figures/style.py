@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.transforms import ScaledTranslation
 from PIL import Image
 
 VIOLET, ORANGE, RED, GREEN = "#5b3a98", "#d9680a", "#b2182b", "#2f8f5b"
@@ -129,6 +130,7 @@ def style() -> Iterator[None]:
     try:
         yield
         for fig in _begun:
+            _upright(fig)
             if (width := round(float(fig.get_size_inches()[0]), 2)) not in (WIDE, NARROW):
                 raise ValueError(f"a figure is {width} inches wide; expected {WIDE} or {NARROW}")
             if (smallest := letters(fig)) < READABLE:
@@ -147,6 +149,20 @@ def figure(height: Number, rows: int = 1, cols: int = 1, width: Number = WIDE, *
     fig, axes = plt.subplots(rows, cols, figsize=(width, height), FigureClass=BookFigure, **options)
     _begun.append(fig)
     return fig, axes
+
+
+def _upright(fig: Figure) -> None:
+    """What a vertical axis shows stands above it, level, under the panel's title: as one reads."""
+    for ax in fig.axes:
+        label = ax.yaxis.label
+        if not label.get_text() or not label.get_visible():
+            continue
+        label.set_visible(False)  # `get_ylabel` still tells it
+        ax.set_title(label.get_text(), loc="center", x=0, ha="left", pad=5,
+                     fontsize=label.get_fontsize(), fontweight="normal")
+        lift = (5 + 1.35 * float(label.get_fontsize())) / 72
+        ax._left_title.set_transform(
+            ax.transAxes + ScaledTranslation(0, lift, fig.dpi_scale_trans))
 
 
 def letters(fig: Figure) -> float:
@@ -189,6 +205,12 @@ def name_line(ax, x: Number, y: Number, words: str, color: str, **place) -> None
     look: dict[str, Any] = dict(xytext=(7, 0), ha="left", va="center") | place
     ax.annotate(words, (x, y), textcoords="offset points", color=color, annotation_clip=False,
                 **look)
+
+
+def name_rows(ax, words: str) -> None:
+    """What the rows of a map are, in `words` above their names."""
+    ax.annotate(words, (0, 1), xycoords="axes fraction", xytext=(-6, 5), ha="right", va="bottom",
+                textcoords="offset points", color=GREY)
 
 
 def says_beside(ax, places: Sequence, says: Sequence[str]) -> None:

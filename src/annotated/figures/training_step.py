@@ -76,7 +76,7 @@ def _training(ax: Axes, pieces: Sequence[str], sees: np.ndarray) -> None:
         (-0.56, -(n - 0.5) * HEIGHT - 0.06), n + 1.12, n * HEIGHT + 0.12,
         fill=False, edgecolor=GREY, linewidth=1.5,
     ))
-    ax.text(-0.8, -(n - 1) * HEIGHT / 2, "one call", rotation=90, ha="center", va="center")
+    ax.text(-0.65, -(n - 1) * HEIGHT / 2, "one\ncall", ha="right", va="center")
     ax.set_title(f"Training: 1 call, {n} predictions")
     ax.set_ylim(-(n - 0.5) * HEIGHT - 0.1, HEIGHT / 2 + 0.1)
     ax.axis("off")

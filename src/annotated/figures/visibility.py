@@ -10,15 +10,18 @@ from torch import Tensor
 
 from annotated.figures.style import (
     GREY,
+    NARROW,
     VIOLET,
+    WIDE,
     figure,
     name_columns,
+    name_rows,
     says_beside,
     spoken,
     style,
 )
 
-CELL = 0.3  # inches
+CELL = {WIDE: 0.3, NARROW: 0.23}  # inches, by the figure's width
 SEEN = ListedColormap(["white", VIOLET])
 
 
@@ -42,7 +45,8 @@ def visibility_grids(grids: Sequence[Grid], title: str = "", columns: int = 2) -
     """One grid each: a row an output, a column an input, filled where it is seen.
 
     A cell is empty only where `seen` is exactly 0, however faint the others
-    are. All cells of the figure have one size; `title` is above all. Raises ValueError if the names
+    are. All cells of the figure have one size; `title` is above all. Without `says` the figure is
+    narrow, so that a phone shows it larger. Raises ValueError if the names
     of a grid are not as many as its rows and columns.
     """
     for grid in grids:
@@ -55,10 +59,11 @@ def visibility_grids(grids: Sequence[Grid], title: str = "", columns: int = 2) -
     wide = max(len(grid.inputs) for grid in grids)
     high = [max(len(grid.outputs) for grid in grids[row * columns:][:columns])
             for row in range(rows)]
+    width = WIDE if any(grid.says for grid in grids) else NARROW
     with style():
         fig, axes = figure(
-            sum(CELL * n + 1.75 for n in high) + 0.3 * bool(title), rows, columns, squeeze=False,
-            height_ratios=high,
+            sum(CELL[width] * n + 1.75 for n in high) + 0.3 * bool(title), rows, columns,
+            width, squeeze=False, height_ratios=high,
         )
         for ax in axes.flat[len(grids):]:
             ax.axis("off")
@@ -86,8 +91,5 @@ def draw(ax, grid: Grid) -> None:
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_xlabel(grid.input, loc="left", color=GREY)
-    ax.annotate(
-        "\n".join(wrap(grid.output, 11)), (0, 1), xycoords="axes fraction", xytext=(-6, 5),
-        textcoords="offset points", ha="right", va="bottom", color=GREY,
-    )
+    name_rows(ax, "\n".join(wrap(grid.output, 11)))
     ax.set_title(grid.title)
