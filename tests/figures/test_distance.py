@@ -34,6 +34,11 @@ class TestAgainstDistance:
         assert list(ax.lines[-1].get_ydata()) == [0.0625] * 2
         assert "chance" in [text.get_text() for text in ax.texts]
 
+    def test_a_line_that_ends_early_has_its_name_there(self):
+        ax = against_distance(FOUND | {"three": {4: [0.3]}}, "Found", "share").axes[0]
+        (name,) = [text for text in ax.texts if text.get_text() == "three"]
+        assert name.xy == (4, 0.3)
+
     def test_a_logarithmic_scale_has_powers_of_ten(self):
         ax = against_distance(FOUND, "Found", "gradient", scale="log").axes[0]
         ax.figure.canvas.draw()

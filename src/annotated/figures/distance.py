@@ -7,7 +7,17 @@ from statistics import mean
 
 from matplotlib.figure import Figure
 
-from annotated.figures.style import COLORS, DASHES, GREY, MARKERS, figure, name_ends, number, style
+from annotated.figures.style import (
+    COLORS,
+    DASHES,
+    GREY,
+    MARKERS,
+    figure,
+    name_ends,
+    name_line,
+    number,
+    style,
+)
 
 Number = int | float
 
@@ -43,6 +53,7 @@ def against_distance(
     `found` is kind → distance → numbers; `ylabel` says what they are. `scale` is "log", or
     "linear" for shares of 1, with a line at `chance` if it is given. `title` is above all.
     """
+    distances = sorted({distance for line in found.values() for distance in line})
     with style():
         fig, ax = figure(3.9)
         ends = []
@@ -53,8 +64,10 @@ def against_distance(
             for distance, runs in line.items():
                 ax.plot(len(runs) * [distance], runs, marker, color=color, markersize=6,
                         fillstyle="none")
-            last = max(line)
-            ends.append((last, means[-1], kind, color))
+            if max(line) == distances[-1]:
+                ends.append((distances[-1], means[-1], kind, color))
+            else:  # it ends early, so its name stands there
+                name_line(ax, max(line), means[-1], kind, color, xytext=(9, 0))
         ax.set_xscale("log", base=2)
         ax.set_yscale(scale)
         if scale == "log":
@@ -67,7 +80,6 @@ def against_distance(
             ax.axhline(chance, color=GREY, linestyle=":", linewidth=1.5)
             ax.annotate("chance", (0, chance), xycoords=("axes fraction", "data"), color=GREY,
                         xytext=(4, 3), textcoords="offset points")
-        distances = sorted({distance for line in found.values() for distance in line})
         ax.set_xticks(distances, [number(distance) for distance in distances])
         ax.minorticks_off()
         ax.set_xlabel("distance")
