@@ -152,7 +152,7 @@ def accuracy(reader: nn.Module, ids: Int[Tensor, "batch n"]) -> float:
 def looks(
     reader: Reader, distance: int, rate: float, seed: int, updates: int
 ) -> Iterator[tuple[int, float, float]]:
-    """Train by Adam; yields update, mean loss since the last look, and accuracy, at every look.
+    """Train `reader` by Adam; at every look, the update, the loss since the last, the accuracy.
 
     `distance`, `rate` and `seed` say on what, how fast and from which randomness. It ends after
     so many `updates`, or earlier with the second look in a row at which all was right.
