@@ -337,7 +337,8 @@ class Version(Row):
     """A version, and its BLEU of the big model from English to French.
 
     `date` is arXiv's own, and that of the conference. The abstracts of v1 to
-    v4 are known from those who quoted them; what was not read is None.
+    v4 are known from those who quoted them, v6 is taken for the same as v5
+    and v7, which agree; what else was not read is None.
     """
 
     date: str
