@@ -83,7 +83,7 @@ SYMBOLS: Mapping[str, Sequence[Symbol]] = {
         Symbol("f", "what a sub-layer does to x", "n × d_model",
                "model.stacks.Sublayer.forward(f)"),
         Symbol(r"\mathrm{LayerNorm}", "subtracts a vector's mean, divides by its spread; then"
-               " scales and shifts by learned numbers", "n × d_model", "model.stacks.Sublayer.norm"),
+               " scales and shifts, learned", "n × d_model", "model.stacks.Sublayer.norm"),
         Symbol(r"\mathrm{FFN}", "equation (2): the network at every place", "n × d_model",
                "model.PositionwiseFeedForward"),
         Symbol("W_1", "its first matrix", "d_model × d_ff", "model.PositionwiseFeedForward.w_1"),
