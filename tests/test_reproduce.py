@@ -434,7 +434,7 @@ class TestScore:
         assert record.value("tested") == 2
         for name in ("bleu_13a", "bleu_literature"):
             assert 50 < record.value(name) < 100
-        assert [line.split()[1] for line in lines] == ["bleu_13a", "bleu_literature"]
+        assert [line.split()[1] for line in lines] == ["bleu_13a", "chrf", "bleu_literature"]
         assert score(out) == lines
 
     def test_by_the_command(self, out, capsys):

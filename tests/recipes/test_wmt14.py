@@ -114,7 +114,7 @@ def check_stages(said, name, folder, out, train, dropped, dev, test):
     assert answers == translator.translate([source for source, _ in test])
     references = [[answer for _, answer in test]]
     score = BLEU().corpus_score(answers, references).score
-    found = {line.split()[0]: line.split()[1:] for line in lines[-4:]}
+    found = {line.split()[0]: line.split()[1:] for line in lines[-5:]}
     assert found["bleu_13a"][0] == f"{score:.6g}" and found["tested"] == [str(len(test))]
     assert f"language:{target}" in " ".join(found["bleu_literature"])
     assert 1 < float(found["perplexity"][0]) < 2 * pieces.vocab_size
