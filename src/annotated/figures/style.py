@@ -161,7 +161,7 @@ def _upright(fig: Figure) -> None:
         ax.set_title(label.get_text(), loc="center", x=0, ha="left", pad=5,
                      fontsize=label.get_fontsize(), fontweight="normal")
         lift = (5 + 1.35 * float(label.get_fontsize())) / 72
-        ax._left_title.set_transform(
+        ax._left_title.set_transform(  # type: ignore[attr-defined]
             ax.transAxes + ScaledTranslation(0, lift, fig.dpi_scale_trans))
 
 
