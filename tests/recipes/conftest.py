@@ -2,12 +2,14 @@
 
 import os
 import random
+import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from annotated import cli
 from annotated.data import numbers
 from annotated.data.corpora import TEXT_CORPORA
 from annotated.recipes import Recipe
@@ -91,3 +93,17 @@ def real_data() -> Path:
     if not (folder / "newstest").is_dir():
         pytest.skip("no real corpora: neither in $ANNOTATED_DATA nor in ../shared/data")
     return folder
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """command("train", …) runs main in this process: (status, stdout, stderr)."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["annotated", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code or 0, *capsys.readouterr()
+
+    return run

@@ -1,12 +1,12 @@
 """`annotated evaluate`: a model on its own test set, on another split, on another corpus."""
 
 import json
-import sys
+from functools import partial
 
 import pytest
 import torch
 
-from annotated import cli, records
+from annotated import records
 from annotated.data.tokenizer import Tokenizer
 from annotated.model import Transformer
 from annotated.recipes import RECIPES, as_document, override
@@ -21,17 +21,9 @@ SCORES = {"bleu_13a", "chrf", "bleu_literature"}
 
 
 @pytest.fixture
-def evaluate(monkeypatch, capsys):
+def evaluate(command):
     """evaluate("--split", …) runs the command in this process: (status, stdout, stderr)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["annotated", "evaluate", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code or 0, *capsys.readouterr()
-
-    return run
+    return partial(command, "evaluate")
 
 
 @pytest.fixture

@@ -2,11 +2,10 @@
 
 import gzip
 import json
-import sys
 
 import pytest
 
-from annotated import cli, records
+from annotated import records
 from annotated.recipes import FilesTask, from_document
 from annotated.translation.checkpoints import load_checkpoint
 
@@ -15,20 +14,6 @@ SMALL = [
     "training.steps=3", "training.average=1", "training.batch_tokens=499", "task.watched=7",
 ]
 SETS = [word for assignment in SMALL for word in ("--set", assignment)]
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """command("train", …) runs main in this process: (status, stdout, stderr)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["annotated", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code or 0, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture
